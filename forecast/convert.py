@@ -13,7 +13,7 @@ from forecast.system.progress import bar
 
 
 def convert(config: DictConfig) -> None:
-    from forecast.data.chunks import CsvChunks, ParquetChunks
+    from forecast.data.conversion import CsvChunks, ParquetChunks
     from forecast.data.conversion import convert as convert_chunks
     from forecast.data.files.read import find_kind
     from forecast.data.files.read_options import ReadOptions

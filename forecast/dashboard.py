@@ -29,11 +29,11 @@ def dashboard(config: DictConfig) -> None:
 
 def write_specification(config: DictConfig) -> None:
     """Write the specification to a file, and print how to publish. Raises ConfigError if the file exists."""
-    from forecast.tools.dashboard import RunFilter, make_specification
+    from forecast.tools.dashboard import make_specification, select_runs
 
     path = Path(config.output)
     check_output_files(path, overwrite=config.overwrite)
-    write_json(path, make_specification(config.entity, config.project, RunFilter(**config.runs)))
+    write_json(path, make_specification(config.entity, config.project, select_runs(**config.runs)))
     print(f"nothing was sent; saved the specification of the workspace and the report in {path}")
     print(
         "to publish: run wandb login, then wandb sync RUN/wandb/offline-run-* for each run, "
@@ -45,9 +45,9 @@ def publish_dashboard(config: DictConfig) -> None:
     """Save a new workspace and a new report on the server. Print the address of each as soon as it is saved."""
     import wandb
 
-    from forecast.tools.dashboard import RunFilter, make_report, make_workspace
+    from forecast.tools.dashboard import make_report, make_workspace, select_runs
 
-    runs = RunFilter(**config.runs)
+    runs = select_runs(**config.runs)
     with convert_server_errors(), status("Saving the workspace"):
         api = wandb.Api()
         entity = config.entity or api.default_entity

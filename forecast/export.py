@@ -18,24 +18,17 @@ def export(config: DictConfig) -> None:
     """Trace the forecast, write it to a temporary file, compare that file with PyTorch, and move it into place."""
     from forecast.data.time_features import choose_evenly_spaced
     from forecast.inference.model_data import read_model_data
-    from forecast.tools.export.metadata import (
-        describe_export,
-        list_missing_packages,
-        load_onnx,
-        metadata_path,
-        print_report,
-        read_test_data,
-    )
+    from forecast.tools.export import metadata
 
     check_checkpoint(config)
     if config.tolerance <= 0:
         raise ConfigError(f"tolerance={config.tolerance} must be above 0")
     path = output_file(config.output, ".onnx")
-    beside = metadata_path(path)
+    beside = metadata.metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
-    if missing := list_missing_packages():
+    if missing := metadata.list_missing_packages():
         raise NotInstalled("forecast.export", "export", missing[0])
-    data = read_test_data(read_model_data(config.checkpoint), config.data)
+    data = metadata.read_test_data(read_model_data(config.checkpoint), config.data)
     import torch  # a file is refused before
 
     from forecast.inference.model import load
@@ -45,16 +38,16 @@ def export(config: DictConfig) -> None:
     data = trained.data(data)
     count = len(data.windows["test"])
     chosen = torch.from_numpy(choose_evenly_spaced(count, config.check_windows or count))
-    about = describe_export(trained)
+    about = metadata.describe_export(trained)
     with atomic_file(beside) as temporary_beside, atomic_file(path) as temporary:
         with status("Tracing the forecast"):
             program = trace_forecast(ForecastGraph(trained), about["inputs"])
         with status(f"Writing {path}"):
             write_onnx(program, temporary, about)
-            run = load_onnx(temporary)
+            run = metadata.load_onnx(temporary)
         checked = compare_with_pytorch(run, trained, about, data, chosen, config.tolerance)
         write_json(temporary_beside, {**about, "checked": checked})
-    print_report(path, about, checked, describe_reading(trained, data.panel.grid.name))
+    metadata.print_report(path, about, checked, describe_reading(trained, data.panel.grid.name))
 
 
 def describe_reading(trained: "TrainedModel", date_column: object) -> dict[str, Any]:

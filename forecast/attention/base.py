@@ -50,8 +50,7 @@ def check_causal_lengths(q: Tensor, k: Tensor) -> None:
 class Curves:
     """Quantities of an attention type over its positions, which `forecast.explain` draws beside the attention map.
 
-    Attributes:
-        fractions: other numbers of each head, by name.
+    `fractions`: other numbers of each head, by name.
     """
 
     name: str  # heading of the picture
@@ -83,9 +82,8 @@ class Attention(nn.Module, ABC):
         dropout: probability in [0, 1).
         share_query_value: use the projection of Q for V, as Fastformer does (Wu et al. 2021).
 
-    Raises:
-        ValueError: the type cannot serve the role, the heads do not divide `d_model`, or dropout is outside [0, 1).
-            `forward` raises it for two lengths in a role that mixes one sequence with itself.
+    Raises ValueError: the type cannot serve the role, the heads do not divide `d_model`, or dropout is outside [0, 1).
+    `forward` raises it for two lengths in a role that mixes one sequence with itself.
     """
 
     roles: ClassVar[frozenset[Role]]
@@ -116,8 +114,7 @@ class Attention(nn.Module, ABC):
         A type without a causal form mixes the whole input of the decoder. That leaks no target, because the input holds
         only what is known in advance of the horizon.
 
-        Raises:
-            ValueError: the type cannot serve the slot.
+        Raises ValueError: the type cannot serve the slot.
         """
         role = SLOT_ROLES[slot]
         if role == "causal" and role not in cls.roles:

@@ -8,18 +8,16 @@ comparison with them measures the mixing, or weights that depend on the content,
 are not projected, because the output does not depend on them. Cost: n·E time and memory.
 """
 
-from typing import ClassVar
-
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_causal_lengths
+from forecast.attention.base import Attention, check_causal_lengths
 from forecast.attention.prefix_sums import running_mean
 
 
 class NoneAttention(Attention):
     """The value of each position itself; zero in role cross."""
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    roles = frozenset({"self", "causal", "cross"})
     independent_queries = True
     uses_only_values = True
 
@@ -33,7 +31,7 @@ class NoneAttention(Attention):
 class UniformAttention(Attention):
     """The mean of the values that a position may read."""
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    roles = frozenset({"self", "causal", "cross"})
     independent_queries = True
     uses_only_values = True
 

@@ -12,13 +12,11 @@ Source: Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need", se
 interactions and the shared parameters.
 """
 
-from typing import ClassVar
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Curves, Role, Tokens, check_choice
+from forecast.attention.base import Attention, Curves, Tokens, check_choice
 from forecast.attention.full import short_softmax_attention
 from forecast.attention.prefix_sums import running_softmax_pool
 
@@ -77,11 +75,10 @@ class FastformerAttention(Attention):
         share_heads: pool with the same vectors in all heads.
         share_query_value: use the projection of Q for V, as in the paper.
 
-    Raises:
-        ValueError: see `Attention`; or the interaction is unknown.
+    Raises ValueError: see `Attention`; or the interaction is unknown.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal"})
+    roles = frozenset({"self", "causal"})
 
     def __init__(
         self,

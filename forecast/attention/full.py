@@ -10,14 +10,13 @@ Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.
 """
 
 import math
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Memory, Queries, Role, check_causal_lengths
+from forecast.attention.base import Attention, Memory, Queries, check_causal_lengths
 
 REGISTER = 16  # float32 numbers in the widest vector register of a CPU (AVX-512)
 
@@ -69,7 +68,7 @@ def full_attention(q: Queries, k: Memory, v: Memory, *, causal: bool = False) ->
 class FullAttention(Attention):
     """Softmax attention over all pairs of positions."""
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    roles = frozenset({"self", "causal", "cross"})
     independent_queries = True
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

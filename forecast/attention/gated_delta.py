@@ -31,7 +31,7 @@ section 3.2; `GatedDeltaNet` of flash-linear-attention.
 """
 
 import math
-from typing import ClassVar
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -44,7 +44,6 @@ from forecast.attention.base import (
     Curves,
     Memory,
     Queries,
-    Role,
     Tokens,
     check_causal_lengths,
     check_choice,
@@ -85,8 +84,7 @@ def delta_rule(
         role: causal: query i reads S_i. self: query i also reads the memory of the keys after i, which is filled from
             the last key backwards. cross: every query reads the memory of all keys.
 
-    Raises:
-        ValueError: the role is unknown, or causal or self with queries and keys of different lengths.
+    Raises ValueError: the role is unknown, or causal or self with queries and keys of different lengths.
     """
     check_choice("delta rule role", role, ROLES)
     if role != "cross":
@@ -95,21 +93,17 @@ def delta_rule(
     dtype = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         size, bidirectional = chunk_size(k.shape[2], k.shape[3], gpu=k.is_cuda), role == "self"
-        queries, keys, values = (
-            q.to(dtype),
-            _to_chunks(k.to(dtype), size, bidirectional),
-            _to_chunks(v.to(dtype), size, bidirectional),
-        )
-        beta = None if strength is None else _to_chunks(strength.to(dtype), size, bidirectional)
+        split = partial(_to_chunks, size=size, bidirectional=bidirectional)
+        queries, keys, values = q.to(dtype), split(k.to(dtype)), split(v.to(dtype))
+        beta = None if strength is None else split(strength.to(dtype))
         rate = k.new_zeros(k.shape[:3]) if log_decay is None else log_decay
-        # log decay since the start of the chunk
-        total = _to_chunks(rate.to(dtype), size, bidirectional).cumsum(-1)
+        total = split(rate.to(dtype)).cumsum(-1)  # log decay since the start of the chunk
         decay = (total[..., None] - total[..., None, :]).tril().exp().tril()
         start_decay = total.exp()
         writes, states, last = _Writes.apply(keys, values, beta, decay, start_decay)
         if role == "cross":
             return (queries @ last.unflatten(0, heads)).to(v.dtype)
-        out = _read(_to_chunks(queries, size, bidirectional), keys, writes, states, decay, start_decay, bidirectional)
+        out = _read(split(queries), keys, writes, states, decay, start_decay, bidirectional)
         return out.transpose(0, 1).flatten(1, 2)[:, :length].unflatten(0, heads).to(v.dtype)
 
 
@@ -284,11 +278,10 @@ class GatedDeltaAttention(Attention):
         output_gate: multiply the output with a gate of the query.
         output_norm: divide the output of each head by its root mean square.
 
-    Raises:
-        ValueError: see `Attention`.
+    Raises ValueError: see `Attention`.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    roles = frozenset({"self", "causal", "cross"})
     independent_queries = True
 
     def __init__(

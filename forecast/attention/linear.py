@@ -17,14 +17,13 @@ Choromanski et al. 2021, "Rethinking Attention with Performers", lemma 1 and sec
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Memory, Queries, Role, check_causal_lengths, check_choice, check_sizes
+from forecast.attention.base import Attention, Memory, Queries, check_causal_lengths, check_choice, check_sizes
 from forecast.attention.prefix_sums import from_chunks, sum_after, sum_before, to_chunks
 
 FEATURE_MAPS = ("elu", "relu", "taylor", "favor")
@@ -181,11 +180,10 @@ class LinearAttention(Attention):
         num_features: random directions of favor, E ln E by default; they are drawn once and saved in the state dict.
         eps: added to the normaliser, or to each exponential of favor.
 
-    Raises:
-        ValueError: see `Attention`; or an option is out of range.
+    Raises ValueError: see `Attention`; or an option is out of range.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    roles = frozenset({"self", "causal", "cross"})
     independent_queries = True
     projection: Tensor | None
 

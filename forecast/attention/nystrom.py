@@ -16,14 +16,12 @@ computed for each matrix. The published code takes a maximum over the batch, so 
 another.
 """
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Curves, Memory, Queries, Role, Tokens, check_sizes
+from forecast.attention.base import Attention, Curves, Memory, Queries, Tokens, check_sizes
 from forecast.attention.full import full_attention, short_softmax_attention
 from forecast.attention.prefix_sums import CHUNK, cut
 
@@ -88,28 +86,17 @@ def _product(g: Tensor, x: Tensor) -> Tensor:
 
 
 def nystrom_attention(
-    q: Queries,
-    k: Memory,
-    v: Memory,
-    *,
-    num_landmarks: int = 32,
-    pinv_iterations: int = 6,
-    conv_weight: Float[Tensor, "heads 1 kernel 1"] | None = None,
+    q: Queries, k: Memory, v: Memory, *, num_landmarks: int = 32, pinv_iterations: int = 6
 ) -> Queries:
-    """Compute Nyström attention, plus the convolution of V where `conv_weight` is given.
-
-    `conv_weight` requires query and memory of equal length.
-    """
+    """Compute Nyström attention, without the convolution of V."""
     if min(q.shape[2], k.shape[2]) <= num_landmarks:
-        mixed = full_attention(q, k, v)
-    else:
-        (q, q_landmarks), (k, k_landmarks) = (_WithMeans.apply(x, num_landmarks) for x in (q, k))
-        inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)
-        gathered = short_softmax_attention(q_landmarks, k, v)
-        with torch.autocast(q.device.type, enabled=False):
-            gathered = inverse @ gathered.to(inverse.dtype)
-        mixed = short_softmax_attention(q, k_landmarks, gathered.to(v.dtype))
-    return mixed if conv_weight is None else mixed + depthwise_convolution(v, conv_weight)
+        return full_attention(q, k, v)
+    (q, q_landmarks), (k, k_landmarks) = (_WithMeans.apply(x, num_landmarks) for x in (q, k))
+    inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)
+    gathered = short_softmax_attention(q_landmarks, k, v)
+    with torch.autocast(q.device.type, enabled=False):
+        gathered = inverse @ gathered.to(inverse.dtype)
+    return short_softmax_attention(q, k_landmarks, gathered.to(v.dtype))
 
 
 def segment_means(x: Tokens, segments: int) -> Float[Tensor, "batch heads segments head_dim"]:
@@ -176,11 +163,10 @@ class NystromAttention(Attention):
         conv_kernel: odd size of the convolution's kernel; None: no convolution; "auto": 33 in role self, none in role
             cross, where query and memory are different sequences.
 
-    Raises:
-        ValueError: see `Attention`; or an option is out of range.
+    Raises ValueError: see `Attention`; or an option is out of range.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})
+    roles = frozenset({"self", "cross"})
 
     def __init__(
         self,
@@ -231,11 +217,5 @@ class NystromAttention(Attention):
         return nystrom_attention(q, k, v, num_landmarks=self.num_landmarks, pinv_iterations=self.pinv_iterations)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return nystrom_attention(
-            q,
-            k,
-            v,
-            num_landmarks=self.num_landmarks,
-            pinv_iterations=self.pinv_iterations,
-            conv_weight=self.conv_weight,
-        )
+        mixed = self.mix_by_content(q, k, v)
+        return mixed if self.conv_weight is None else mixed + depthwise_convolution(v, self.conv_weight)

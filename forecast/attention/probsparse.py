@@ -23,22 +23,13 @@ Source: Zhou et al. 2021, "Informer", section 3.2 (equation 4 and algorithm 1); 
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from forecast.attention.base import (
-    Attention,
-    Curves,
-    Memory,
-    Queries,
-    Role,
-    check_causal_lengths,
-    check_choice,
-    check_sizes,
-)
+from forecast.attention.base import Attention, Curves, Memory, Queries, check_causal_lengths, check_choice, check_sizes
 from forecast.attention.full import short_softmax_attention
 from forecast.attention.prefix_sums import running_mean, running_sum
 
@@ -77,8 +68,7 @@ def probsparse_attention(
         top_queries: positions of the queries with exact attention; None: those with the largest measure.
         random: draw the sample from the global generator, as in training; otherwise it is evenly spaced.
 
-    Raises:
-        ValueError: causal attention of two lengths, or an unknown option.
+    Raises ValueError: causal attention of two lengths, or an unknown option.
     """
     check_options(sampling, ranking, lazy)
     if causal:
@@ -188,11 +178,10 @@ class ProbSparseAttention(Attention):
         ranking: of the queries: measure, published or norm.
         lazy: output of the other queries in role causal: the mean of the values up to them, or the sum.
 
-    Raises:
-        ValueError: see `Attention`; or an option is out of range.
+    Raises ValueError: see `Attention`; or an option is out of range.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    roles = frozenset({"self", "causal", "cross"})
     ranks_queries = True
 
     def __init__(

@@ -15,14 +15,13 @@ Sources: Beltagy et al. 2020, "Longformer", section 3.1 (with w/2 on each side);
 import functools
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, Tokens, check_causal_lengths, check_sizes
+from forecast.attention.base import Attention, Tokens, check_causal_lengths, check_sizes
 from forecast.attention.full import REGISTER, full_attention, short_softmax_attention
 from forecast.attention.prefix_sums import cut
 
@@ -100,16 +99,14 @@ def _compile_flex() -> tuple[Callable[..., Tensor], Callable[..., object]]:
 class SlidingWindowAttention(Attention):
     """Softmax attention to the positions around each query: the control for whether attending far away pays.
 
-    Args:
-        attention_window: tokens on each side of a query that it reads, at least 1. The default of 16 makes a query
-            read 33 of the 168 tokens of `experiment=compare_attention`, a fifth, and is the smallest block of keys that
-            fills the vector registers of a CPU: fewer tokens would hardly be faster.
+    `attention_window`: tokens on each side of a query that it reads, at least 1. The default of 16 makes a query read
+    33 of the 168 tokens of `experiment=compare_attention`, a fifth, and is the smallest block of keys that fills the
+    vector registers of a CPU: fewer tokens would hardly be faster.
 
-    Raises:
-        ValueError: see `Attention`; or `attention_window` is below 1.
+    Raises ValueError: see `Attention`; or `attention_window` is below 1.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal"})
+    roles = frozenset({"self", "causal"})
 
     def __init__(self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, attention_window: int = 16):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)

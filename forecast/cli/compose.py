@@ -19,22 +19,10 @@ from forecast.checkpoints import contents
 from forecast.cli import overrides, safety
 from forecast.cli.overrides import first_of_sweep, refuse_sweep
 from forecast.runs.folder import UNREADABLE, read_overrides
-from forecast.system import distributed, location
+from forecast.system import distributed, keys, location
 from forecast.system.errors import CONF, ConfigError, DataError
 from forecast.system.formatting import write_setting, write_value
 from forecast.system.hydra_internals import VERSION_BASE, prefer_own_plugins
-from forecast.system.keys import (
-    AS_TRAINED,
-    FILE_SOURCES,
-    ROWS,
-    RUN_EFFECTS,
-    Effect,
-    effect_of,
-    key_of_override,
-    name_attention,
-    row_of,
-    without_hydra,
-)
 
 WIDTH, INDENT, NAME_WIDTH = 120, 2, 20  # characters of a line, before a row, and of the column of names
 
@@ -121,13 +109,13 @@ OmegaConf.register_new_resolver("key_help", describe_keys, replace=True)
 OmegaConf.register_new_resolver("at_most", min, replace=True)
 OmegaConf.register_new_resolver("by_horizon", by_horizon, replace=True)
 OmegaConf.register_new_resolver("choose", lambda condition, yes, no: yes if condition else no, replace=True)
-OmegaConf.register_new_resolver("attention_name", name_attention, replace=True)
+OmegaConf.register_new_resolver("attention_name", keys.name_attention, replace=True)
 OmegaConf.register_new_resolver("attention_types", lambda: ",".join(overrides.options("attention")), replace=True)
 OmegaConf.register_new_resolver("random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True)
 
 RUN_NAME = re.compile(r"[^./\\][^/\\]{0,150}")
 
-FROM_CHECKPOINT = tuple(key for key in AS_TRAINED if key in ROWS)
+FROM_CHECKPOINT = tuple(key for key in keys.AS_TRAINED if key in keys.ROWS)
 """Keys that the files of conf/data refer to. A command on a trained model takes them from its checkpoint."""
 
 
@@ -145,9 +133,8 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
     the types of valid values. Then Hydra composes all overrides. With `sweeps`, overrides may have several values; the
     configuration has the first of a sweep over choices.
 
-    Raises:
-        ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an override has several
-            values without -m, an interpolation cannot be resolved, or the run name is not a valid folder name.
+    Raises ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an override has
+    several values without -m, an interpolation cannot be resolved, or the run name is not a valid folder name.
     """
     parsed = overrides.parse(arguments)
     groups = [override for override in parsed if overrides.is_group(override)]
@@ -181,7 +168,7 @@ def check_interpolations(config: DictConfig) -> None:
 
     Raises ConfigError: one of them is invalid; the message names the key.
     """
-    config = without_hydra(config)
+    config = keys.without_hydra(config)
     if "output_dir" in config:
         config.output_dir = ""  # known only within a run
     try:
@@ -207,7 +194,8 @@ def check_checkpoint(config: DictConfig) -> None:
         raise ConfigError("checkpoint= is needed: checkpoint=runs/RUN, or a checkpoint file")
 
 
-FILES = set(FILE_SOURCES) - {"store"}  # values of data.name that stand for a file at data.path; a store is a folder
+FILES = set(keys.FILE_SOURCES) - {"store"}
+"""Values of data.name that stand for a file at data.path; a store is a folder."""
 
 
 def find_named_files(config: DictConfig) -> None:
@@ -247,16 +235,16 @@ def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
     except UNREADABLE:
         return []
     content, other_file = contents.read_plain(checkpoint), bool({"data", "data.path", "data.root"} & {*typed})
-    found = []
+    found, wanted = [], keys.RUN_EFFECTS - {keys.Effect.NAME}
     for text, override in zip(texts, overrides.parse(texts), strict=True):
-        key = key_of_override(text)
-        row, group = row_of(key), key.split(".")[0]
+        key = keys.key_of_override(text)
+        row, group = keys.row_of(key), key.split(".")[0]
         is_typed = key in typed or (group in typed and group != "data")
         is_of_file = other_file and (
             (row is not None and row.one_file and key != "data.drop")
-            or (key == "data" and _first_value(override) not in FILE_SOURCES)
+            or (key == "data" and _first_value(override) not in keys.FILE_SOURCES)
         )
-        if key != "checkpoint" and effect_of(key) in RUN_EFFECTS - {Effect.NAME} and not (is_typed or is_of_file):
+        if key != "checkpoint" and keys.effect_of(key) in wanted and not (is_typed or is_of_file):
             found.append(_resolve_path(text, key, _first_value(override), content))
     return found
 

@@ -30,16 +30,8 @@ from omegaconf.errors import OmegaConfBaseException
 from forecast.cli import safety
 from forecast.cli.compose import compose_command, find_named_files, imply_data, inherit_settings
 from forecast.cli.overrides import quote, quote_value, unknown_flag
+from forecast.runs import folder as run_folder
 from forecast.runs import sweep
-from forecast.runs.folder import (
-    InUse,
-    check_folder,
-    find_run_to_resume,
-    locked,
-    score_if_finished,
-    write_config,
-    write_overrides,
-)
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, TrainingError, printable
 from forecast.system.formatting import write_value
@@ -111,12 +103,6 @@ def print_warning(message: Warning | str, *_: object, **__: object) -> None:
         write_line(f"warning: {printable(str(message))}")
 
 
-def print_each_once() -> Callable[..., None]:
-    """Return a function like `print_warning` that prints each text once: Python forgets which ones it has shown."""
-    print_once = cache(print_warning)
-    return lambda message, *_, **__: print_once(str(message))
-
-
 def write_line(text: str) -> None:
     """Write a line to stderr in one call, so that lines of several threads do not mix."""
     print(f"{text}\n", end="", file=sys.stderr, flush=True)
@@ -166,7 +152,8 @@ class BodyInRunFolder:
     new_folders: list[Path] = field(default_factory=list)  # which did not exist before the run
 
     def __call__(self, config: DictConfig) -> Any:
-        warnings.showwarning = print_each_once()  # in a launcher's process too
+        print_once = cache(print_warning)  # Python forgets which warnings it has shown
+        warnings.showwarning = lambda message, *_, **__: print_once(str(message))  # in a launcher's process too
         try:
             return self.run(config, Path(config.output_dir))
         except Exception as error:
@@ -192,16 +179,16 @@ class BodyInRunFolder:
         """Lock the folder and run the body, unless resume=auto finds that it is finished; return the score."""
         OmegaConf.resolve(config)
         safety.check(config)  # again, with every interpolation resolved
-        with signals.listening(), locked(folder) if distributed.is_first() else nullcontext():
+        with signals.listening(), run_folder.locked(folder) if distributed.is_first() else nullcontext():
             if config.get("resume") == "auto":
-                check_folder(folder, config)
-                score = score_if_finished(folder, config)
+                run_folder.check_folder(folder, config)
+                score = run_folder.score_if_finished(folder, config)
                 if score is not None:
                     print(f"finished before: {folder}", flush=True)
                     return score
             if distributed.is_first():
                 (folder / "error.txt").unlink(missing_ok=True)
-                write_config(folder, config, HydraConfig.get().overrides.task)
+                run_folder.write_config(folder, config, HydraConfig.get().overrides.task)
             return import_body(self.body)(config)
 
     def record(self, error: Exception, config: DictConfig, folder: Path) -> None:
@@ -210,10 +197,12 @@ class BodyInRunFolder:
         log.info("failed", exc_info=True)  # to the log file only
         overrides = folder / "overrides.yaml"
         if distributed.is_first() and folder.is_dir() and not overrides.exists():
-            write_overrides(overrides, hydra.overrides.task)  # a sweep's summary finds its jobs by this file
+            run_folder.write_overrides(overrides, hydra.overrides.task)  # a sweep's summary finds its jobs by this file
         # If another run has locked the folder, this run's error does not belong there. Of the processes of one run,
         # only the first one that fails prints its error; the others fail because of it.
-        must_print = isinstance(error, InUse) or distributed.write_first_error(folder / "error.txt", one_line(error))
+        must_print = isinstance(error, run_folder.InUse) or distributed.write_first_error(
+            folder / "error.txt", one_line(error)
+        )
         self.failures.append(error if must_print else SystemExit(2))
         # No sweep and no other process reads the folder.
         is_alone = hydra.mode == RunMode.RUN and not may_use_many_devices(config)
@@ -354,7 +343,7 @@ def start_run(config: DictConfig, body: BodyInRunFolder) -> None:
     """Run the body in a new run folder, or with resume=auto in the folder of the run to resume."""
 
     def choose_folder() -> str:
-        folder: Path | None = find_run_to_resume(config) if config.get("resume") == "auto" else None
+        folder: Path | None = run_folder.find_run_to_resume(config) if config.get("resume") == "auto" else None
         return str(folder or config.hydra.run.dir)
 
     folder = distributed.choose_in_first("run folder", choose_folder)

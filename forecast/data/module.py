@@ -5,6 +5,7 @@ file, and name that in a YAML file in conf/data. How its models read other files
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from forecast.data.sets import DownloadedSource, GeneratedSource, load_table, re
 from forecast.data.source import DataOptions, Source, TransformSetting, choose_batch_size, count_windows_per_epoch
 from forecast.data.split import Split, check_season, choose_eval_stride, find_window_starts, split_panel
 from forecast.data.store import StoreSource, is_store
-from forecast.data.time_features import season_candidates, warn_of_utc_holidays
+from forecast.data.time_features import season_candidates
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import read_mapping
 from forecast.system.keys import FILE_SOURCES
@@ -50,8 +51,7 @@ class DataModule:
     has no scale, and so no window in any split.
     """
 
-    tested_split = "test"
-    """The split that a test scores."""
+    tested_split = "test"  # the split that a test scores
 
     def __init__(
         self,
@@ -93,7 +93,12 @@ class DataModule:
         key = "data.season" if options.season else f"the season of {self.freq} data"
         check_season(self.title, self.season, key, rows, self.seq_len + self.pred_len)
         if options.holidays and panel.utc_offset == UtcOffset(0, "UTC"):
-            warn_of_utc_holidays(self.title, options.holidays, has_file=self.source.path is not None)
+            advice = "set data.timezone" if self.source.path else "give them in the country's zone (tz_convert)"
+            warnings.warn(
+                f"{self.title}: the dates are UTC, so data.holidays={options.holidays} marks days of UTC, which begin "
+                f"and end some hours before or after the country's: {advice}",
+                stacklevel=2,
+            )
         return rows
 
     @property

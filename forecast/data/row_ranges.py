@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,25 +40,18 @@ def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
     return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
 
 
-def series_slices(lengths: PerSeries, rows: int = ROWS_AT_ONCE) -> Iterator[slice]:
-    """Slices of the series that have about `rows` rows each; a longer series is a slice of its own."""
+def pieces(first: PerSeries, last: PerSeries, rows: int) -> Iterator[Int64[np.ndarray, " rows"]]:
+    """The numbers first[s] … last[s] − 1 of every s, about `rows` at a time, which may be a part of a long series."""
+    lengths = last - first
     number, is_long = lengths.cumsum() // rows, lengths >= rows
     is_border = (np.diff(number) > 0) | is_long[1:] | is_long[:-1]
     borders = [0, *(np.flatnonzero(is_border) + 1).tolist(), len(lengths)]
-    for first, last in pairwise(borders):
-        if last > first:
-            yield slice(first, last)
-
-
-def pieces(first: PerSeries, last: PerSeries, rows: int) -> Iterator[Int64[np.ndarray, " rows"]]:
-    """The numbers first[s] … last[s] − 1 of every s, about `rows` at a time, which may be a part of a long series."""
-    for some in series_slices(last - first, rows):
-        if some.stop - some.start > 1:
-            yield ranges(first[some], last[some])
-        else:
-            begin, end = int(first[some.start]), int(last[some.start])
-            for at in range(begin, end, rows):
-                yield np.arange(at, min(at + rows, end))
+    for begin, end in pairwise(borders):
+        if end - begin > 1:
+            yield ranges(first[begin:end], last[begin:end])
+        elif end > begin:
+            for at in range(int(first[begin]), stop := int(last[begin]), rows):
+                yield np.arange(at, min(at + rows, stop))
 
 
 BYTES_AT_ONCE = 1 << 23  # bytes read at a time where all rows are read
@@ -161,48 +154,29 @@ RowNumbers = Int64[np.ndarray, "ranges columns"]
 _FEWEST, _MOST = 1 << 8, 1 << 16  # rows that are read at once: the first time, and at most
 
 
-def _pieces_from(begin: int, end: int, step: int) -> Iterator[Int64[np.ndarray, " rows"]]:
-    """The rows begin … end − 1 in ranges that grow, from the first on (`step` 1) or from the last one back (−1)."""
-    rows, size = range(begin, end)[::step], _FEWEST
-    while rows:
-        yield np.array(rows[:size])
-        rows, size = rows[size:], min(2 * size, _MOST)
+def find_measured(
+    values: Values, first: PerSeries, last: PerSeries, which: Literal["first", "last"], *, of_any: bool = False
+) -> RowNumbers:
+    """The first or the last of the rows first[i] … last[i] − 1 with a value; −1 if there is none. No range is empty.
 
-
-def _search(values: Values, first: PerSeries, last: PerSeries, step: int, *, of_any: bool) -> RowNumbers:
-    """The first (`step` 1) or the last (−1) of the rows first[i] … last[i] − 1 with a value; −1 if there is none.
-
-    By range i and column; with `of_any`, in one column for a value of any of them. Rows are read up to the result.
+    By range i and column; with `of_any`, in one column for a value of any of them. Rows are read up to the result, in
+    ranges that grow.
     """
 
     def is_measured(rows: Int64[np.ndarray, " rows"]) -> Bool[np.ndarray, "rows columns"]:
         found = np.isfinite(values[rows])
         return np.asarray(found.any(axis=1, keepdims=True)) if of_any else found
 
-    begins = first if step == 1 else last - 1
+    begins, step = (first, 1) if which == "first" else (last - 1, -1)
     found = np.where(is_measured(begins), begins[:, None], -1)
     for i in np.flatnonzero((found < 0).any(axis=1)).tolist():
-        for rows in _pieces_from(int(first[i]), int(last[i]), step):
+        left, size = range(int(first[i]), int(last[i]))[::step], _FEWEST
+        while left and (found[i] < 0).any():
+            rows, left, size = np.array(left[:size]), left[size:], min(2 * size, _MOST)
             measured = is_measured(rows)
             nearest = np.where(measured.any(axis=0), rows[measured.argmax(axis=0)], -1)
             found[i] = np.where(found[i] < 0, nearest, found[i])
-            if (found[i] >= 0).all():
-                break
     return found
-
-
-def last_measured(values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False) -> RowNumbers:
-    """The last of the rows first[i] … last[i] − 1 with a value, by range i and column; −1 if there is none.
-
-    No range is empty. With `of_any`, the result has one column: the last row with a value of any column.
-    """
-    return _search(values, first, last, -1, of_any=of_any)
-
-
-def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " ranges"]:
-    """The first of the rows first[i] … last[i] − 1 with a value of any column, else last[i], for each range i."""
-    found = _search(values, first, last, 1, of_any=True)[:, 0]
-    return np.where(found < 0, last, found)
 
 
 def find_target_rows(
@@ -217,14 +191,14 @@ def find_target_rows(
     starts, stops = rows
     firsts, ends = rows
     if not isinstance(targets, StoredValues) or any(targets.missing):
-        firsts = first_measured(targets, starts, stops)
-        if (empty := firsts == stops).any():
+        firsts = find_measured(targets, starts, stops, "first", of_any=True)[:, 0]
+        if (empty := firsts < 0).any():
             series, others = "", "columns (data.columns)"
             if ids is not None:
                 series = f" of series {quote(ids[int(empty.argmax())])}"
                 others = "columns or series (data.columns, data.ids)"
             raise DataError(f"{where}: no value{series} of {', '.join(names[:20])}: choose other {others}")
-        ends = last_measured(targets, starts, stops, of_any=True)[:, 0] + 1
+        ends = find_measured(targets, starts, stops, "last", of_any=True)[:, 0] + 1
     kept = stops if keep_end else ends
     for count, what in ((firsts - starts, "before the first"), (stops - kept, "after the last")):
         if count.any():
@@ -266,8 +240,7 @@ class RunningStatistics:
 
     Means and variances of blocks are merged as in Chan, Golub and LeVeque (1979).
 
-    Attributes:
-        count, mean, squares, lowest, highest: (groups, columns); `squares` are of the differences from the mean.
+    `count`, `mean`, `squares`, `lowest`, `highest`: (groups, columns); `squares` are of the differences from the mean.
     """
 
     def __init__(self, n_columns: int, n_groups: int = 1) -> None:

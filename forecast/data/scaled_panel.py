@@ -11,14 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.covariates import (
-    Encoding,
-    check_known_as_trained,
-    encode_static,
-    fit_static,
-    resolve_known_steps,
-    static_feature_names,
-)
+from forecast.data import covariates
 from forecast.data.panel import Panel, by_column
 from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values, has_values, select_columns
 from forecast.data.scaler import Scaler, fit_scaler
@@ -40,7 +33,7 @@ class Scales:
 
     scaler: Scaler
     future_scaler: Scaler
-    static: Encoding  # how static columns are encoded
+    static: covariates.Encoding  # how static columns are encoded
     known_steps: list[int | None]
     timezone: str | None  # zone of the training data; the calendar features are of its local times
     place: PerSeries  # the number of each series in the checkpoint that the scales come from, −1 if it is not there
@@ -66,13 +59,13 @@ class Scales:
         Raises DataError for a value outside the bounds of its column, or that its transform does not take, and for
         other future covariates than the checkpoint's.
         """
-        known_steps = resolve_known_steps(options.known_steps, panel)
+        known_steps = covariates.resolve_known_steps(options.known_steps, panel)
         saved = dict.fromkeys(("scaler", "future_scaler"))
         if state is None:
             domain = choose_domain(panel.columns, targets, options)
             place = np.full(len(panel), -1)
         else:
-            check_known_as_trained(name, panel, known_steps, state)
+            covariates.check_known_as_trained(name, panel, known_steps, state)
             saved = {key: Scaler.from_state_dict(state[key]) for key in saved}
             domain = saved["scaler"].domain
             place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
@@ -82,14 +75,14 @@ class Scales:
             first, last = rows
             rows = RowRanges(first, np.where(has_values(panel.values, first, last), last, first))
         make = partial(_make_scaler, panel, rows, options, place)
-        covariates, free = panel.future_covariates, Domain.unlimited(len(panel.future_covariates))
+        future, free = panel.future_covariates, Domain.unlimited(len(panel.future_covariates))
         measured = np.empty((len(panel.values), 0))
         if panel.future is not None:
-            measured = select_columns(panel.future, range(len(covariates)))
+            measured = select_columns(panel.future, range(len(future)))
         return cls(
             scaler=make(panel.values, panel.columns, domain, saved["scaler"]),
-            future_scaler=make(measured, covariates, free, saved["future_scaler"]),
-            static=fit_static(name, panel.static) if state is None else state["static"],
+            future_scaler=make(measured, future, free, saved["future_scaler"]),
+            static=covariates.fit_static(name, panel.static) if state is None else state["static"],
             known_steps=known_steps,
             timezone=panel.utc_offset.timezone if state is None else state["timezone"],
             place=place,
@@ -157,7 +150,7 @@ class ScaledPanel:
         values = _scaled_rows(name, panel, scales.scaler)
         dated = calendar if panel.is_on_disk else TensorRows(calendar[:])
         shifts = torch.from_numpy(panel.grid_starts - panel.starts)
-        static = torch.from_numpy(encode_static(name, panel.static, scales.static))
+        static = torch.from_numpy(covariates.encode_static(name, panel.static, scales.static))
         fill = _make_fill(panel, scales.scaler, options, season)
         return cls(panel, scales, values, StepFeatures(dated, shifts, future, static), fill)
 
@@ -187,7 +180,7 @@ class ScaledPanel:
             "known_steps": self.scales.known_steps,
             "future_scaler": self.scales.future_scaler.state_dict(),
             "static": self.scales.static,
-            "static_features": static_feature_names(self.scales.static),
+            "static_features": covariates.static_feature_names(self.scales.static),
             "timezone": self.scales.timezone,
         }
 

@@ -143,9 +143,7 @@ class Scaler:
         Values outside the bounds become the nearest bound.
         """
         center, scale, *parameters, _ = self._of(series, values.device)
-        values = values.double() * scale + center
-        if self.domain.has_transforms:
-            values = apply(values, self.domain.transforms, *parameters, inverse=True)
+        values = apply(values.double() * scale + center, self.domain.transforms, *parameters, inverse=True)
         if self.domain.has_bounds:
             values = values.clamp(*self._bounds(values.device))
         return values
@@ -188,17 +186,12 @@ class Scaler:
     ) -> Float64[Tensor, "batch 1 columns"]:
         """Return the value whose scaled distance from zero is `of_scale` · scale + `of_center` · |center|."""
         center, scale, *parameters, _ = self._of(series, self.center.device)
-        zero = torch.zeros_like(center)
-        if not self.domain.has_transforms:
-            return of_scale * scale + of_center * center.abs()
         kinds = self.domain.transforms
-        next_to_it = apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
+        next_to_it = apply(torch.zeros_like(center), kinds, *parameters) + of_scale * scale + of_center * center.abs()
         return apply(next_to_it, kinds, *parameters, inverse=True)
 
     def _scale(self, values: Tensor, center: Tensor, scale: Tensor, *parameters: Tensor) -> Tensor:
-        if self.domain.has_transforms:
-            values = apply(values, self.domain.transforms, *parameters[:2])
-        return (values - center) / scale
+        return (apply(values, self.domain.transforms, *parameters[:2]) - center) / scale
 
     def _bounds(self, device: torch.device) -> list[Float64[Tensor, " columns"]]:
         both = self.domain.lower, self.domain.upper

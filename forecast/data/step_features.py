@@ -14,7 +14,7 @@ from torch import Tensor
 
 from forecast.data.calendars import UtcOffset
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, StoredValues, last_measured
+from forecast.data.row_ranges import PerSeries, StoredValues, find_measured
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_feature_names, time_features
 
@@ -145,7 +145,7 @@ class CarriedRows(Rows):
         rows = first[is_missing].numpy()
         if len(rows):
             starts = self._starts[np.searchsorted(self._starts, rows, side="right") - 1]
-            sources = torch.from_numpy(last_measured(self._rows.values, starts, rows + 1))
+            sources = torch.from_numpy(find_measured(self._rows.values, starts, rows + 1, "last"))
             values = self._rows[sources.clamp(min=0)].diagonal(dim1=1, dim2=2)
             found[is_missing, 0] = torch.where(sources < 0, 0.0, values)
         return found
@@ -231,7 +231,7 @@ def carry_into(
     """
     if panel.future is None:
         return excerpt
-    sources = last_measured(panel.future, panel.starts[chosen], first + 1)
+    sources = find_measured(panel.future, panel.starts[chosen], first + 1, "last")
     values = np.diagonal(panel.future[sources.clip(min=0)], axis1=1, axis2=2)
     future = np.array(excerpt.future)
     future[excerpt.starts] = np.where(sources < 0, np.nan, values)

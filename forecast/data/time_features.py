@@ -26,16 +26,6 @@ def holiday_features(dates: pd.DatetimeIndex, country: str) -> Float[np.ndarray,
     return np.array([[day.date() in calendar for day in each] for each in moved]).T[place] - 0.5
 
 
-def warn_of_utc_holidays(title: str, country: str, *, has_file: bool) -> None:
-    """Warn that the dates of the data called `title` are UTC, and so are the days that are marked."""
-    advice = "set data.timezone" if has_file else "give them in the country's zone (tz_convert)"
-    warnings.warn(
-        f"{title}: the dates are UTC, so data.holidays={country} marks days of UTC, which begin and end some hours "
-        f"before or after the country's: {advice}",
-        stacklevel=3,
-    )
-
-
 def find_holidays(key: str, code: str) -> Any:
     """The holidays of a country, such as TR or DE-BY, or with the setting `data.calendar` of an exchange, such as XNYS.
 

@@ -162,8 +162,7 @@ class Windows:
 
     All splits share `values` and `time`; nothing is copied before a batch is gathered.
 
-    Attributes:
-        seq_len, pred_len: rows of the past and of the future of a window.
+    `seq_len`, `pred_len`: rows of the past and of the future of a window.
     """
 
     values: Rows  # scaled rows of the panel (rows, n_features), NaN where missing

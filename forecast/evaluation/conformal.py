@@ -126,12 +126,14 @@ def fit_level_factors(
         level = pd.qcut(forecast.ravel(), N_LEVELS, labels=False, duplicates="drop")
         level = np.nan_to_num(level).reshape(forecast.shape)  # NaN: all forecasts are equal
         entered = np.diff(level, axis=1, prepend=-1) != 0
-        columns = {"level": level, "forecast": forecast, "square": squares[..., target], "entered": entered}
-        groups = pd.DataFrame({name: column.ravel() for name, column in columns.items()}).groupby("level")
-        means, visits = groups.mean(), groups["entered"].sum() * horizons / len(drawn)
-        logs = np.log(means["square"].clip(LEAST_FACTOR**2)) / 2 * visits / (visits + POOLING)
-        of_levels = np.stack([means["forecast"], logs.fillna(0.0)])
-        found[..., target] = np.pad(of_levels, [(0, 0), (0, N_LEVELS - len(means))], mode="edge")
+        _, place, counts = np.unique(level, return_inverse=True, return_counts=True)
+        columns = {"forecast": forecast, "square": squares[..., target], "entered": entered}
+        table = pd.DataFrame({name: column.ravel() for name, column in columns.items()})
+        mean, square, visits = np.asarray(table.groupby(place.ravel()).mean()).T
+        visits = visits * counts * horizons / len(drawn)
+        logs = visits / (visits + POOLING) * np.log(np.maximum(square, LEAST_FACTOR**2)) / 2
+        of_levels = np.stack([mean, np.nan_to_num(logs)])  # NaN: no true values
+        found[..., target] = np.pad(of_levels, [(0, 0), (0, N_LEVELS - len(counts))], mode="edge")
     knots, log_factors = torch.from_numpy(found)
     return knots, log_factors
 

@@ -16,23 +16,23 @@ Values closer to zero than float32 can resolve after scaling (`ZERO`) count as z
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from forecast.data.row_ranges import RowRanges, pieces
 from forecast.data.scaler import Scaler
-from forecast.data.step_features import Rows
+from forecast.data.step_features import Index, Rows
 from forecast.evaluation.scores import SCALED_SCORES, SCORES
 from forecast.models.layers import sum_over_processes
 
 ZERO = 1e-4, 1e-6  # lost by scaling in float32 and back, relative to the scale and to the center
 ROWS_AT_ONCE = 1 << 15
 
-Sums = TypeVar("Sums", bound="RunningSums")
+Points = Float[Tensor, "batch pred_len n_targets"]
 
 
 class RunningSums:
@@ -45,7 +45,7 @@ class RunningSums:
     def device(self) -> torch.device:
         return next(iter(self.sums.values())).device
 
-    def to(self: Sums, device: torch.device | str) -> Sums:
+    def to(self, device: torch.device | str) -> Self:
         self.sums = {name: sums.to(device) for name, sums in self.sums.items()}
         return self
 
@@ -118,11 +118,7 @@ class Errors:
 
 
 def cell_errors(
-    prediction: Float[Tensor, "batch pred_len n_targets"],
-    target: Float[Tensor, "batch pred_len n_targets"],
-    scaler: Scaler,
-    series: Int64[Tensor, " batch"],
-    crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
+    prediction: Points, target: Points, scaler: Scaler, series: Index, crps: Points | None = None
 ) -> CellErrors:
     """Errors of every value, in float64.
 
@@ -157,11 +153,7 @@ def average(
 
 
 def window_errors(
-    prediction: Float[Tensor, "batch pred_len n_targets"],
-    target: Float[Tensor, "batch pred_len n_targets"],
-    scaler: Scaler,
-    series: Int64[Tensor, " batch"],
-    crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
+    prediction: Points, target: Points, scaler: Scaler, series: Index, crps: Points | None = None
 ) -> Float[Tensor, "batch scores"]:
     """The `SCALED_SCORES` of each window: Σ error / (pred_len · n_targets), with an error of 0 where y is missing.
 
@@ -195,13 +187,7 @@ class ErrorSums(RunningSums):
             n_windows=torch.zeros((), dtype=torch.float64),
         )
 
-    def update(
-        self,
-        prediction: Float[Tensor, "batch pred_len n_targets"],
-        target: Float[Tensor, "batch pred_len n_targets"],
-        series: Int64[Tensor, " batch"],
-        crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
-    ) -> None:
+    def update(self, prediction: Points, target: Points, series: Index, crps: Points | None = None) -> None:
         """Add a batch of scaled forecasts and truths, NaN where missing, and their CRPS if there are quantiles."""
         prediction, target, series = (part.to(self.device) for part in (prediction, target, series))
         crps = None if crps is None else crps.to(self.device)

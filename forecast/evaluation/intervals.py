@@ -22,19 +22,21 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from forecast.data.scaler import Scaler
+from forecast.data.step_features import Index
 from forecast.evaluation.conformal import Calibration, calibrated_levels
-from forecast.evaluation.errors import RunningSums
+from forecast.evaluation.errors import Points, RunningSums
 from forecast.evaluation.scores import CONFORMAL, DECILES, QUANTILE, Level, bounds, trained_levels
+
+Quantiles = Float[Tensor, "batch steps n_targets quantiles"]
 
 
 def map_quantiles(
-    function: Callable[[Float[Tensor, "batch rows n_targets"]], Tensor],
-    quantiles: Float[Tensor, "batch steps n_targets quantiles"],
-) -> Float[Tensor, "batch steps n_targets quantiles"]:
+    function: Callable[[Float[Tensor, "batch rows n_targets"]], Tensor], quantiles: Quantiles
+) -> Quantiles:
     """Apply an increasing function of windows to each quantile."""
     count, steps = quantiles.shape[3], quantiles.shape[1]
     rows = quantiles.permute(0, 3, 1, 2).flatten(1, 2)  # (batch, quantiles · steps, n_targets)
@@ -91,10 +93,7 @@ class IntervalSums(RunningSums):
         super().__init__(**{name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()})
 
     def update(
-        self,
-        quantiles: Float[Tensor, "batch pred_len n_targets quantiles"],
-        target: Float[Tensor, "batch pred_len n_targets"],
-        series: Int64[Tensor, " batch"],
+        self, quantiles: Quantiles, target: Points, series: Index
     ) -> tuple[Float64[Tensor, "batch pred_len n_targets"], Float64[Tensor, "levels batch"]]:
         """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i.
 

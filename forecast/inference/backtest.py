@@ -8,7 +8,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -248,8 +248,7 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
     return windows, scales.scaler.select_columns(data.target_index)
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(NamedTuple):
     """A model that was trained on all rows before a date."""
 
     data: DataModule  # its training and validation rows, with its scaler

@@ -171,8 +171,8 @@ class Forecast:
     high: dict[Level, Values]
     truth: Values  # true values as far as the data have them, else NaN
     method: str
-    new: int  # number of series that are not in the training data
-    known: list[str]  # description of the future covariates that are not known for every step
+    new: int = 0  # number of series that are not in the training data
+    known: Sequence[str] = ()  # description of the future covariates that are not known for every step
     replayed: int = 0  # number of earlier forecasts whose errors moved adaptive bounds
     paths: Float64[np.ndarray, "series horizon n_targets samples"] | None = None
     order: str = ""

@@ -18,12 +18,11 @@ from forecast.inference.forecast import ForecasterFacts, check_baseline
 from forecast.inference.model import TrainedModel
 from forecast.linear.covariate_steps import covariates_of_linear, find_covariates
 from forecast.models.linear_model import LinearWeights
-from forecast.models.residual import take_median
+from forecast.models.residual import Output, take_median
 from forecast.system.errors import CheckpointError
 from forecast.training.create_model import covariates_of_model, past_of_model
 
 Points = Float[Tensor, "batch steps n_targets"]
-Output = Float[Tensor, "batch pred_len n_targets ..."]
 
 
 def round_up_horizon(horizon: int, pred_len: int) -> int:

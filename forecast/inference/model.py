@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from forecast.checkpoints.contents import check_stored_settings, find_checkpoint, find_trained, is_untrained
@@ -20,7 +19,8 @@ from forecast.evaluation.measurement import Results, SplitScorer, ValidationErro
 from forecast.evaluation.scores import MODEL, ReportedScores, parse_levels, trained_quantiles
 from forecast.inference.model_data import ModelData, known_columns
 from forecast.models import ForecastModel
-from forecast.models.residual import arrange_quantiles, take_median
+from forecast.models.linear_model import FutureTime, Past, PastTime, Targets
+from forecast.models.residual import Output, arrange_quantiles, take_median
 from forecast.system.errors import CheckpointError, check_choice
 from forecast.system.progress import track
 from forecast.training.create_model import computing, create_model, fits, has_gpu, keep_precision, model_class
@@ -85,24 +85,19 @@ class TrainedModel(ModelData):
         network.load_state_dict(weights)
         return network.eval().requires_grad_(False)
 
-    def forecast(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len n_targets ..."]:
+    def forecast(self, past: Past, past_time: PastTime, future_time: FutureTime) -> Output:
         """Scaled point forecasts, or scaled quantiles along one more axis if the model has `quantiles`."""
         raw = self.network(past, past_time, future_time)
         return raw if self.quantiles is None else arrange_quantiles(raw, len(self.target_columns))
 
-    def output(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets ..."]:
+    def output(self, batch: Batch) -> Output:
         return self.forecast(batch.past, batch.past_time, batch.future_time)
 
     def point(self, forecast: Tensor) -> Tensor:
         """Point forecast (batch, pred_len, n_targets) of an output of `forecast`: the median of quantiles."""
         return take_median(forecast, self.quantiles)
 
-    def forecast_batch(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
+    def forecast_batch(self, batch: Batch) -> Targets:
         return self.point(self.output(batch))
 
     def tested(self) -> "TrainedModel":

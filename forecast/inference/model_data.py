@@ -12,14 +12,7 @@ import numpy as np
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.checkpoints.contents import (
-    check_stored_settings,
-    data_state,
-    find_checkpoint,
-    find_trained,
-    read_plain,
-    resolve_paths,
-)
+from forecast.checkpoints import contents
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.calendars import choose_days, utc_offset_of
 from forecast.data.covariates import Categories, columns_of_indicators, encode_categories
@@ -54,9 +47,8 @@ def choose_data_config(
 ) -> dict[str, Any]:
     """Choose the settings of the data module for a trained model.
 
-    Args:
-        given: settings that replace those of training, except null ones. If `path` is another file than in training,
-            all its rows are the split `test` unless `split` is given too.
+    `given`: settings that replace those of training, except null ones. If `path` is another file than in training, all
+    its rows are the split `test` unless `split` is given too.
 
     Raises:
         CheckpointError: no data are given for a model of a DataFrame.
@@ -184,10 +176,10 @@ class ModelData:
     def _take(self, content: dict[str, Any]) -> None:
         path = self.path
         config = content["hyper_parameters"]
-        self.config: dict[str, Any] = {**config, "data": resolve_paths(config["data"], content)}
-        check_stored_settings(path, self.config, None)
-        check_stored_settings(path, {key: self.config["data"][key] for key in ("_target_", "name")})
-        self.data_state = state = data_state(content)
+        self.config: dict[str, Any] = {**config, "data": contents.resolve_paths(config["data"], content)}
+        contents.check_stored_settings(path, self.config, None)
+        contents.check_stored_settings(path, {key: self.config["data"][key] for key in ("_target_", "name")})
+        self.data_state = state = contents.data_state(content)
         self.feature_columns: list[str] = state["feature_columns"]
         self.target_columns: list[str] = state["target_columns"]
         self.target_index = [self.feature_columns.index(name) for name in self.target_columns]
@@ -228,7 +220,7 @@ class ModelData:
         if self.frame is not None and not given:
             return self.open_frame(None)
         config = self.data_config(given)
-        check_stored_settings(self.path, config)
+        contents.check_stored_settings(self.path, config)
         data: DataModule = instantiate(OmegaConf.create(config))
         data.prepare_data()
         return self._like_training(data)
@@ -309,8 +301,8 @@ class ModelData:
 
 def read_model_data(path: str | Path, *, tested: bool = False) -> ModelData:
     """Read the settings of the model that `load` loads, or of the one that `load_tested` loads."""
-    file = find_checkpoint(path) if tested else find_trained(path)
-    found = ModelData(file, read_plain(file))
+    file = contents.find_checkpoint(path) if tested else contents.find_trained(path)
+    found = ModelData(file, contents.read_plain(file))
     if tested:
         found.refuse_refitted()
     return found

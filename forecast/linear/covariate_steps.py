@@ -46,8 +46,7 @@ class CovariateSteps:
 
     past: columns that are not forecast, over the past. future: future covariates, over the past and the horizon.
 
-    Attributes:
-        past_index, time_index: positions of the values, see `read_covariates`; earlier steps come first.
+    `past_index`, `time_index`: positions of the values, see `read_covariates`; earlier steps come first.
     """
 
     past_index: Int64[Tensor, " n_past"]

@@ -5,8 +5,8 @@ projection of the sums. The squared error of a linear model is a trace.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float64
@@ -76,8 +76,7 @@ def squared_error(gram: Gram, weight: Weight, covariates: Covariates) -> float:
     return error + float((covariates * (gram.covariates @ covariates - 2 * remaining)).sum())
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """Settings of a linear model."""
 
     ridge: float

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import add
 
 import torch
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import Windows
@@ -214,16 +214,9 @@ def sampled_gram(windows: Windows, steps: CovariateSteps, numbers: Int64[Tensor,
         auto += flat.T @ flat
         if n_read:
             read = steps.read(batch)
-            covariates = covariates + products_of_covariates(read, is_measured)
+            patterns, number = is_measured.unique(dim=1, return_inverse=True)
+            products = torch.stack([read[chosen].T @ read[chosen] for chosen in patterns.T])
+            covariates = covariates + (products if len(products) == 1 else products[number])  # one sum for all targets
             cross += (read.T @ flat.reshape(len(read), -1)).view_as(cross)
     sums = (part * (len(windows) / len(numbers)) for part in (auto, cross.transpose(0, 1), covariates, count))
     return Gram(*sums, steps, windows.seq_len)  # type: ignore[reportCallIssue]
-
-
-def products_of_covariates(
-    read: Float64[Tensor, "batch n_read"], is_measured: Bool[Tensor, "batch n_targets"]
-) -> Float64[Tensor, "n_sums n_read n_read"]:
-    """Sums over the windows of each target, or one sum if they are the same for all targets."""
-    patterns, number = is_measured.unique(dim=1, return_inverse=True)
-    products = torch.stack([read[chosen].T @ read[chosen] for chosen in patterns.T])
-    return products if len(products) == 1 else products[number]

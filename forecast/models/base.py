@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -58,8 +58,7 @@ class Positions:
 class AttentionLayer:
     """One attention layer of a model.
 
-    Attributes:
-        queries, memory: the tokens that ask, and those that are read.
+    `queries`, `memory`: the tokens that ask, and those that are read.
     """
 
     name: str  # the layer's path in the model, as in `named_modules`
@@ -96,9 +95,8 @@ def decoder_attention(
 
     Its memory is the concatenated outputs of all encoders, so its tokens are those of the last layer of each encoder.
 
-    Args:
-        last: number of positions of the output. The last cross-attention answers only these if its queries are
-            independent.
+    `last`: number of positions of the output. The last cross-attention answers only these if its queries are
+    independent.
     """
     # a later layer replaces an earlier one
     last_layers = {layer.encoder: layer for layer in encoder_layers}.values()
@@ -114,8 +112,7 @@ def decoder_attention(
     return layers
 
 
-@dataclass(frozen=True)
-class WarmStart:
+class WarmStart(NamedTuple):
     """Statistics of the training data that a model can be fitted to before its first gradient step.
 
     Attributes:
@@ -134,8 +131,7 @@ class WarmStart:
     error_quantiles: Callable[[LinearForecast], Tensor]
 
 
-@dataclass(frozen=True)
-class ModelSize:
+class ModelSize(NamedTuple):
     """Lower bounds of a model's size; 0: unknown."""
 
     n_layers: int = 0  # layers with parameters of their own

@@ -18,6 +18,10 @@ JITTER = {"day of year": 0.06, "week of year": 0.06, "day of month": 0.07}
 """Standard deviation of the random shift, in training, of time features that identify single days."""
 STD_FLOOR = 0.1  # added in quadrature to the standard deviation of a covariate over a window, in scaled values
 
+TimeFeatures = Float[Tensor, "batch length n_time_features"]
+ByChannel = Float[Tensor, "batch channels tokens d_model"]  # the tokens of channels, see `layers.ChannelLayout`
+Steps = Float[Tensor, "batch channels length width"]
+
 
 class CircularConv(nn.Module):
     """Circular convolution of width 3 along a sequence.
@@ -74,7 +78,7 @@ class Embedding(nn.Module):
     def forward(
         self,
         values: Float[Tensor, "batch length n_features"],
-        time_features: Float[Tensor, "batch length n_time_features"],
+        time_features: TimeFeatures,
     ) -> Float[Tensor, "batch length d_model"]:
         x = self.values(values) + self.time(time_features) + self.positions[: values.shape[1]]
         return self.dropout(x)
@@ -106,9 +110,7 @@ class TimeEmbedding(nn.Module):
         self.is_calendar[len(names) :] = 0
         self.jitter = {names.index(name): width for name, width in JITTER.items() if name in names}
 
-    def forward(
-        self, time_features: Float[Tensor, "batch length n_time_features"]
-    ) -> Float[Tensor, "batch length d_time"]:
+    def forward(self, time_features: TimeFeatures) -> Float[Tensor, "batch length d_time"]:
         f = time_features
         if self.training and self.jitter:
             shift = torch.zeros(f.shape[0], 1, f.shape[2], device=f.device, dtype=f.dtype)
@@ -117,9 +119,7 @@ class TimeEmbedding(nn.Module):
             f = f + shift
         return apply_after_dropped_gelu(self.out, self._embed_waves(f), self.dropout)
 
-    def pool(
-        self, time_features: Float[Tensor, "batch length n_time_features"], stride: int
-    ) -> Float[Tensor, "batch groups n_time_features"]:
+    def pool(self, time_features: TimeFeatures, stride: int) -> Float[Tensor, "batch groups n_time_features"]:
         """Pool groups of `stride` steps.
 
         A calendar feature is that of step `stride // 2` of the group, counted from 0. A covariate is the mean over the
@@ -128,7 +128,7 @@ class TimeEmbedding(nn.Module):
         groups = time_features.unflatten(1, (-1, stride))
         return torch.where(self.is_calendar > 0, groups[:, :, stride // 2], groups.mean(2))
 
-    def _embed_waves(self, f: Float[Tensor, "batch length n_time_features"]) -> Float[Tensor, "batch length hidden"]:
+    def _embed_waves(self, f: TimeFeatures) -> Float[Tensor, "batch length hidden"]:
         """Compute hidden([f, sin(πkf), cos(πkf)]) for k ≤ 4, where covariates have no sines and cosines.
 
         Instead of the sines and cosines of covariates, their weights are set to zero, and the bias is the weight of a
@@ -152,9 +152,7 @@ class TimeEmbedding(nn.Module):
         return relative * (1 - self.is_calendar)
 
 
-def pad_to_patches(
-    steps: Float[Tensor, "batch channels length width"], patch_len: int
-) -> Float[Tensor, "batch channels padded width"]:
+def pad_to_patches(steps: Steps, patch_len: int) -> Float[Tensor, "batch channels padded width"]:
     """Pad steps with zeros at the end to whole patches; return `steps` itself if nothing is missing."""
     missing = -steps.shape[2] % patch_len
     return F.pad(steps, (0, 0, 0, missing)) if missing else steps
@@ -194,7 +192,7 @@ class PatchEmbedding(nn.Module):
 
     def forward(
         self, values: Float[Tensor, "batch channels length n_features"], time: Float[Tensor, "batch 1 groups d_time"]
-    ) -> Float[Tensor, "batch channels tokens d_model"]:
+    ) -> ByChannel:
         """Embed a `length` that is a multiple of `patch_len`. The groups of steps of a token have equal lengths."""
         tokens = values.shape[2] // self.patch_len
         by_step = self.time.weight.unflatten(1, (self.patch_len, -1))
@@ -203,9 +201,7 @@ class PatchEmbedding(nn.Module):
         return self.values(_join(values, tokens)) + F.linear(_join(time, tokens), weight.flatten(1))
 
 
-def _join(
-    steps: Float[Tensor, "batch channels length width"], tokens: int
-) -> Float[Tensor, "batch channels tokens joined"]:
+def _join(steps: Steps, tokens: int) -> Float[Tensor, "batch channels tokens joined"]:
     """Concatenate the values of the steps of each token."""
     return steps.unflatten(2, (tokens, -1)).flatten(3)
 
@@ -229,7 +225,7 @@ class StepHead(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(
-        self, tokens: Float[Tensor, "batch channels tokens d_model"], time: Float[Tensor, "batch 1 length d_time"]
+        self, tokens: ByChannel, time: Float[Tensor, "batch 1 length d_time"]
     ) -> Float[Tensor, "batch channels length n_outputs"]:
         steps = self.token(tokens).unflatten(3, (self.patch_len, -1)).flatten(2, 3)
         return self.out(F.gelu(steps + self.time(time)))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from forecast.attention import Attention
 from forecast.attention.base import check_sizes
 from forecast.attention.dropout import Dropout
+from forecast.models import embedding
 from forecast.models.base import (
     AttentionLayer,
     ForecastModel,
@@ -18,16 +19,6 @@ from forecast.models.base import (
     decoder_attention,
     encoder_attention,
     estimate_informer_size,
-)
-from forecast.models.embedding import (
-    Embedding,
-    PatchEmbedding,
-    StepHead,
-    TimeEmbedding,
-    largest_divisor,
-    pad_to_patches,
-    patch_centres,
-    sinusoidal_positions,
 )
 from forecast.models.layers import ChannelLayout, Decoder, DecoderLayer, Encoder, EncoderLayer, stack_encoder
 from forecast.models.linear_model import FutureTime, Horizon, Outputs, Past, PastTime
@@ -114,9 +105,9 @@ class Informer(ForecastModel):
             return Encoder(encoder, d_model, distil=distil)
 
         inputs: dict[str, Any] = {"d_model": d_model, "dropout": dropout}
-        self.past_embedding = Embedding(n_features, n_time_features, max_length=seq_len, **inputs)
+        self.past_embedding = embedding.Embedding(n_features, n_time_features, max_length=seq_len, **inputs)
         decoded = label_len + pred_len
-        self.future_embedding = Embedding(n_features, n_time_features, max_length=decoded, **inputs)
+        self.future_embedding = embedding.Embedding(n_features, n_time_features, max_length=decoded, **inputs)
         self.encoder = self.build_encoder(make_encoder, encoder_layers)
         in_decoder, cross = (make_attention(slot, decoder_layers) for slot in ("decoder", "cross"))
         self.decoder = Decoder(DecoderLayer(own, other, **sizes) for own, other in zip(in_decoder, cross, strict=True))
@@ -234,7 +225,7 @@ class ResidualInformer(ResidualModel):
         check_label_len(self.seq_len, label_len)
         self.future_calendar = future_calendar
         self.patch_len: int = min(patch_len, self.seq_len)
-        self.time_stride = largest_divisor(self.patch_len, time_stride)
+        self.time_stride = embedding.largest_divisor(self.patch_len, time_stride)
         self.past_tokens, self.label_tokens = self.seq_len // self.patch_len, label_len // self.patch_len
         self.future_tokens = -(-self.pred_len // self.patch_len)
         self.label_len = self.label_tokens * self.patch_len  # whole patches
@@ -243,15 +234,15 @@ class ResidualInformer(ResidualModel):
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
         self._build_layers(attention, n_heads, (encoder_layers, decoder_layers), sizes)
         self.norm = nn.LayerNorm(d_model)
-        self.head = StepHead(d_model, self.d_calendar, self.n_outputs, patch_len=self.patch_len)
+        self.head = embedding.StepHead(d_model, self.d_calendar, self.n_outputs, patch_len=self.patch_len)
 
     def _build_embeddings(self, d_model: int, dropout: float) -> None:
         d_time = self.d_calendar
-        self.time_embedding = TimeEmbedding(self.n_time_features, d_time, dropout)
+        self.time_embedding = embedding.TimeEmbedding(self.n_time_features, d_time, dropout)
         width, patch_len = self.channels.variables_per_token, self.patch_len
-        self.past_embedding = PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
-        self.future_embedding = PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
-        positions = sinusoidal_positions(self.past_tokens + self.future_tokens, d_model, POSITION_SCALE)
+        self.past_embedding = embedding.PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
+        self.future_embedding = embedding.PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
+        positions = embedding.sinusoidal_positions(self.past_tokens + self.future_tokens, d_model, POSITION_SCALE)
         self.register_buffer("positions", positions, persistent=False)
         self.dropout = Dropout(dropout)
 
@@ -277,12 +268,12 @@ class ResidualInformer(ResidualModel):
         pooled = self.time_embedding.pool(past_time[:, -read:], self.time_stride)
         time = self.time_embedding(torch.cat([pooled, future_time], dim=1))[:, None]
         time_past, time_future = time.split([pooled.shape[1], self.pred_len], dim=2)
-        time_future = pad_to_patches(time_future, self.patch_len)
+        time_future = embedding.pad_to_patches(time_future, self.patch_len)
         if not self.future_calendar:
             time_future = torch.zeros_like(time_future)
         channels, targets = self.channels, self.target_index
         past_values = channels.split_channels(past[:, -read:], targets)
-        linear_values = pad_to_patches(channels.split_channels(linear, targets), self.patch_len)
+        linear_values = embedding.pad_to_patches(channels.split_channels(linear, targets), self.patch_len)
         tokens = channels.embed_variable(self.past_embedding(past_values, time_past))
         queries = channels.embed_variable(self.future_embedding(linear_values, time_future))
         tokens = self.dropout(tokens + self.positions[: self.past_tokens])
@@ -300,7 +291,7 @@ class ResidualInformer(ResidualModel):
 
     def attention_layers(self) -> list[AttentionLayer]:
         """List the attention layers; see `patch_centres` for the steps of the tokens."""
-        past, future = patch_centres(self.seq_len, self.pred_len, self.patch_len)
+        past, future = embedding.patch_centres(self.seq_len, self.pred_len, self.patch_len)
         labels = past[len(past) - self.label_tokens :]
         read = targets = None
         if self.channels.joint:  # one sequence holds all variables

@@ -15,10 +15,15 @@ from torch.nn import functional as F
 from forecast.attention import Attention
 from forecast.attention.base import check_choice
 from forecast.attention.dropout import Dropout, apply_after_dropped_gelu
-from forecast.models.embedding import CircularConv
+from forecast.models.embedding import ByChannel, CircularConv
 
 TOKENS = ("mixed", "independent", "joint", "axes")
 EMBEDDING_SCALE = 0.3  # initial standard deviation of the variable embeddings; that of tokens is about 1
+
+Tokens = Float[Tensor, "batch length d_model"]
+Memory = Float[Tensor, "batch memory_len d_model"]
+Sequences = Float[Tensor, "sequences length d_model"]
+TargetIndex = Int[Tensor, " n_targets"]
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -95,7 +100,7 @@ class FeedForward(nn.Module):
         self.contract = nn.Linear(d_ff, d_model)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, x: Tokens) -> Tokens:
         return self.dropout(apply_after_dropped_gelu(self.contract, self.expand(x), self.dropout))
 
 
@@ -111,7 +116,7 @@ class EncoderLayer(nn.Module):
         self.norm2 = nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, x: Tokens) -> Tokens:
         x = self.norm1(x + self.dropout(self.attention(x, x)))
         return self.norm2(x + self.feed_forward(x))
 
@@ -124,7 +129,7 @@ class Distil(nn.Module):
         self.conv = CircularConv(d_model, d_model)
         self.norm = BatchNorm(d_model)
 
-    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch half d_model"]:
+    def forward(self, x: Tokens) -> Float[Tensor, "batch half d_model"]:
         x = F.elu(self.norm(self.conv(x).flatten(0, 1))).view_as(x)
         return F.max_pool1d(x.transpose(1, 2), kernel_size=3, stride=2, padding=1).transpose(1, 2)
 
@@ -138,7 +143,7 @@ class Encoder(nn.Module):
         self.distils = nn.ModuleList(Distil(d_model) if distil else nn.Identity() for _ in layers[1:])
         self.norm = nn.LayerNorm(d_model)
 
-    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch shorter d_model"]:
+    def forward(self, x: Tokens) -> Float[Tensor, "batch shorter d_model"]:
         x = self.layers[0](x)
         for distil, layer in zip(self.distils, self.layers[1:], strict=True):
             x = layer(distil(x))
@@ -177,9 +182,7 @@ class DecoderLayer(nn.Module):
         self.norm3 = nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], memory: Float[Tensor, "batch memory_len d_model"], last: int
-    ) -> Float[Tensor, "batch out_len d_model"]:
+    def forward(self, x: Tokens, memory: Memory, last: int) -> Float[Tensor, "batch out_len d_model"]:
         """Compute at least the `last` positions, and no others where cross-attention treats queries independently."""
         x = self.norm1(x + self.dropout(self.attention(x, x)))
         if self.cross.independent_queries:
@@ -191,9 +194,7 @@ class DecoderLayer(nn.Module):
 class Decoder(nn.ModuleList):
     """Decoder layers in sequence; the output has the `last` positions only."""
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], memory: Float[Tensor, "batch memory_len d_model"], last: int
-    ) -> Float[Tensor, "batch {last} d_model"]:
+    def forward(self, x: Tokens, memory: Memory, last: int) -> Float[Tensor, "batch {last} d_model"]:
         for layer in self[:-1]:
             x = layer(x, memory, last=x.shape[1])
         return self[-1](x, memory, last)[:, -last:]
@@ -236,40 +237,32 @@ class ChannelLayout(nn.Module):
         )
 
     def split_channels(
-        self, steps: Float[Tensor, "batch length n_features"], target_index: Int[Tensor, " n_targets"]
+        self, steps: Float[Tensor, "batch length n_features"], target_index: TargetIndex
     ) -> Float[Tensor, "batch channels length variables_per_token"]:
         """Split values into channels; with independent channels, those of the targets only."""
         if self.independent:
             steps = steps[..., target_index]
         return steps.unflatten(2, (-1, self.variables_per_token)).movedim(2, 1)
 
-    def embed_variable(
-        self, tokens: Float[Tensor, "batch channels tokens d_model"]
-    ) -> Float[Tensor, "batch channels tokens d_model"]:
+    def embed_variable(self, tokens: ByChannel) -> ByChannel:
         """Add the embedding of each channel's variable to its tokens, where attention reads variables."""
         return tokens if self.variable_embedding is None else tokens + self.variable_embedding
 
     def select_targets(
-        self, tokens: Float[Tensor, "batch channels tokens d_model"], target_index: Int[Tensor, " n_targets"]
+        self, tokens: ByChannel, target_index: TargetIndex
     ) -> Float[Tensor, "batch target_channels tokens d_model"]:
         return tokens[:, target_index] if self.reads_variables else tokens
 
-    def to_sequences(
-        self, tokens: Float[Tensor, "batch channels tokens d_model"]
-    ) -> Float[Tensor, "sequences length d_model"]:
+    def to_sequences(self, tokens: ByChannel) -> Sequences:
         """Arrange channels as attention reads them: joint ones one after another, others as separate sequences."""
         return tokens.flatten(1, 2) if self.joint else tokens.flatten(0, 1)
 
-    def from_sequences(
-        self, sequences: Float[Tensor, "sequences length d_model"], channels: int
-    ) -> Float[Tensor, "batch {channels} tokens d_model"]:
+    def from_sequences(self, sequences: Sequences, channels: int) -> Float[Tensor, "batch {channels} tokens d_model"]:
         if self.joint:
             return sequences.unflatten(1, (channels, -1))
         return sequences.unflatten(0, (-1, channels))
 
-    def encode(
-        self, encoder: Encoder, tokens: Float[Tensor, "batch channels tokens d_model"]
-    ) -> Float[Tensor, "batch channels tokens d_model"]:
+    def encode(self, encoder: Encoder, tokens: ByChannel) -> ByChannel:
         """Encode the tokens, of which the number does not change."""
         if not self.axes:
             return self.from_sequences(encoder(self.to_sequences(tokens)), tokens.shape[1])

@@ -35,6 +35,8 @@ EPS = 1e-5  # added to the variance of a window of scaled values
 POSITION_SCALE = 0.3  # factor of the sinusoidal positions of tokens, which have a standard deviation of about 1
 MIN_GAP = 1e-6  # smallest gap between two quantiles, in scaled values
 
+Output = Float[Tensor, "batch pred_len n_targets ..."]  # point forecasts, or quantiles on one more axis
+
 
 def arrange_quantiles(raw: Outputs, n_targets: int) -> Float[Tensor, "batch pred_len n_targets quantiles"]:
     """Turn raw outputs into increasing quantiles, in float32 or wider: half precision could make neighbours equal."""
@@ -46,7 +48,7 @@ def arrange_quantiles(raw: Outputs, n_targets: int) -> Float[Tensor, "batch pred
     return torch.cat([median - below, median, median + above], dim=-1)
 
 
-def take_median(forecast: Float[Tensor, "batch pred_len n_targets ..."], quantiles: Sequence[float] | None) -> Targets:
+def take_median(forecast: Output, quantiles: Sequence[float] | None) -> Targets:
     """Return the point forecast: the median along the last axis, or the forecast itself without `quantiles`."""
     return forecast if quantiles is None else forecast[..., len(quantiles) // 2]
 

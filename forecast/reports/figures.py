@@ -76,9 +76,8 @@ def draw_forecast(
 ) -> None:
     """Draw known values, and lines and bands of a forecast that begin at the last one that is not missing.
 
-    Args:
-        dates, lines, bands: of the forecast (pred_len,): dates; values by name, of which those of the `truth` have the
-            colour of the history; lower and upper bounds by level in percent.
+    `dates`, `lines`, `bands`: of the forecast (pred_len,): dates; values by name, of which those of the `truth` have
+    the colour of the history; lower and upper bounds by level in percent.
     """
     last = max(np.flatnonzero(np.isfinite(history[1])).tolist(), default=len(history[1]) - 1)
     ahead, known = history[0][last : last + 1].append(dates), history[1][last]

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import rich.table
 from rich.console import Console
@@ -58,8 +58,7 @@ def format_p_value(p: float) -> str:
     return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column, with its explanation, and which values are better."""
 
     key: str
@@ -68,8 +67,7 @@ class Column:
     better: Literal["lower", "higher", "neither"] = "neither"
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     text: str
     value: float | str | None = None  # what it is sorted by; None: sorted last. Text is aligned to the left.
     style: str = ""  # CSS class; `leads` is the best of its column

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus, run_job
@@ -23,19 +23,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from forecast.runs.folder import (
-    UNREADABLE,
-    InUse,
-    digest_of,
-    digest_of_new,
-    is_running,
-    locked,
-    read_config,
-    read_overrides,
-    result_file,
-    score_if_finished,
-    write_overrides,
-)
+from forecast.runs import folder as run_folder
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file
 from forecast.system.formatting import format_duration, plural
@@ -69,18 +57,17 @@ class SweepCallback(Callback):
         _current = Sweep(Path(config.hydra.sweep.dir))
         folder = _current.folder
         folder.mkdir(parents=True, exist_ok=True)  # Optuna writes its study there before the first job
-        with suppress(InUse):
-            _current.lock.enter_context(locked(folder))
+        with suppress(run_folder.InUse):
+            _current.lock.enter_context(run_folder.locked(folder))
         if not (folder / COMMAND).exists():  # several commands may share a folder; the first one stays
             typed = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
-            write_overrides(folder / COMMAND, typed)
+            run_folder.write_overrides(folder / COMMAND, typed)
 
 
 def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
     """Print the end of the sweep that this process ran, if it ran one.
 
-    Returns:
-        The number of jobs of this command that failed.
+    Returns the number of jobs of this command that failed.
     """
     global _current
     sweep, _current = _current, None
@@ -97,8 +84,7 @@ def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
 # ---- what the jobs did
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """A job of a sweep: its folder, and its final metrics or its error."""
 
     folder: Path
@@ -114,7 +100,7 @@ class Run:
     @property
     def is_interrupted(self) -> bool:
         """Whether the run has neither results nor an error, and no process works on it."""
-        return result_file(self.folder) is None and self.error is None and not self.is_running
+        return run_folder.result_file(self.folder) is None and self.error is None and not self.is_running
 
 
 def read_jobs(folder: Path) -> list[Run]:
@@ -130,7 +116,7 @@ def read_run(folder: Path) -> Run:
         return Run(folder, None, f"metrics.json: cannot be read: {damage}")
     if error.exists():
         return Run(folder, scores, error.read_text().strip())
-    return Run(folder, scores, None, is_running=scores is None and is_running(folder))
+    return Run(folder, scores, None, is_running=scores is None and run_folder.is_running(folder))
 
 
 def job_number(folder: Path) -> tuple[int, str]:
@@ -173,7 +159,7 @@ def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
         where = folder or config.output_root
         print(f"resume=auto: no sweep of this command under {where}; starting a new one")
         return {}
-    if is_running(folder):
+    if run_folder.is_running(folder):
         raise ConfigError(f"{folder}: this sweep is still running; wait for it or stop it")
     finished = len(list(folder.glob("*/metrics.json")))
     print(f"resume=auto: resuming the sweep in {folder}, {finished} of its runs finished before")
@@ -191,9 +177,9 @@ def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
     wanted = identifying_overrides(arguments)
     for path in sorted(root.glob(f"*/{COMMAND}"), key=lambda p: p.stat().st_mtime, reverse=True):
         try:
-            if identifying_overrides(read_overrides(path)) == wanted:
+            if identifying_overrides(run_folder.read_overrides(path)) == wanted:
                 return path.parent
-        except UNREADABLE:  # a file of another program
+        except run_folder.UNREADABLE:  # a file of another program
             continue
     return None
 
@@ -204,7 +190,7 @@ def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
 def job_folder(stem: str, suffix: str, *, _root_: DictConfig) -> str:
     """Return the name of a job's folder in its sweep: with resume=auto its existing folder, else a new one."""
     try:
-        digest = digest_of_new(_root_)
+        digest = run_folder.digest_of_new(_root_)
     except OmegaConfBaseException:  # the job itself reports what is wrong
         return f"{stem}_{suffix}"
     found = find_job(_root_, digest) if _root_.get("resume") == "auto" else None
@@ -218,7 +204,7 @@ def find_job(config: DictConfig, digest: str) -> Path | None:
     folders = Path(config.hydra.sweep.dir).glob(f"*_{digest[:8]}-*")
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         written = folder / "config.yaml"
-        if not written.exists() or digest_of(read_config(written)) == digest:
+        if not written.exists() or run_folder.digest_of(run_folder.read_config(written)) == digest:
             return folder
     return None
 
@@ -259,8 +245,7 @@ class Job:
         return config
 
 
-@dataclass(frozen=True)
-class Lost:
+class Lost(NamedTuple):
     """The outcome of a job whose process ended without a result, or did not start."""
 
     reason: str
@@ -290,18 +275,17 @@ def job_return(job: Job, outcome: JobReturn | Lost) -> JobReturn:
 def record_lost_job(config: DictConfig, number: int, reason: str) -> float | None:
     """Write error.txt for a job whose process ended without a result, in its folder or in a new one.
 
-    Returns:
-        The job's score if its run had finished before the process ended; nothing is written then.
+    Returns the job's score if its run had finished before the process ended; nothing is written then.
     """
-    digest = digest_of_new(config)
+    digest = run_folder.digest_of_new(config)
     folder = find_job(config, digest)
     if folder is None:
         folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{digest[:8]}-lost"
         folder.mkdir()
-    elif (score := score_if_finished(folder, config)) is not None:
+    elif (score := run_folder.score_if_finished(folder, config)) is not None:
         return score
     if not (folder / "overrides.yaml").exists():
-        write_overrides(folder / "overrides.yaml", config.hydra.overrides.task)
+        run_folder.write_overrides(folder / "overrides.yaml", config.hydra.overrides.task)
     with atomic_file(folder / "error.txt") as temporary:
         temporary.write_text(reason + "\n", "utf-8")
     return None
@@ -347,7 +331,7 @@ class SweepProgress:
     def report(self, name: str, folder: Path | None, failure: str = "") -> None:
         """Print the line of a run that ended: its scores, or why it failed (`failure`, if its folder has no reason)."""
         self.n_ended += 1
-        error, found = folder and folder / "error.txt", folder and result_file(folder)
+        error, found = folder and folder / "error.txt", folder and run_folder.result_file(folder)
         if error and error.exists():
             failure = error.read_text("utf-8").strip()
         if failure or not found:

@@ -3,10 +3,9 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum, auto
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -16,24 +15,15 @@ class Effect(StrEnum):
 
     STATE = auto()
     """The state in a checkpoint (weights, optimizer, scaler). A run can only resume a state with equal settings."""
-    RESULT = auto()
-    """Weights, forecasts or scores, but not the layout of the state."""
-    DATA = auto()
-    """Reading, splitting and cutting the data into windows."""
-    SOURCE = auto()
-    """Which data are read."""
-    AFTER = auto()
-    """Results that are computed after training, apart from the scored forecasts."""
-    SPEED = auto()
-    """Only the speed and the memory, up to rounding."""
-    PLACE = auto()
-    """Only where output is written."""
-    NAME = auto()
-    """Only the name of a run or the title of a page."""
-    LOG = auto()
-    """Only logs and terminal output."""
-    LAUNCH = auto()
-    """Only how and how many jobs are started, or whether an earlier run is resumed."""
+    RESULT = auto()  # weights, forecasts or scores, but not the layout of the state
+    DATA = auto()  # reading, splitting and cutting the data into windows
+    SOURCE = auto()  # which data are read
+    AFTER = auto()  # results that are computed after training, apart from the scored forecasts
+    SPEED = auto()  # only the speed and the memory, up to rounding
+    PLACE = auto()  # only where output is written
+    NAME = auto()  # only the name of a run or the title of a page
+    LOG = auto()  # only logs and terminal output
+    LAUNCH = auto()  # only how and how many jobs are started, or whether an earlier run is resumed
 
 
 class Takes(StrEnum):
@@ -46,8 +36,7 @@ class Takes(StrEnum):
     NAME = auto()
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """A row of the table, for a key or for a group of keys. For each key, the row with the longest prefix applies."""
 
     name: str

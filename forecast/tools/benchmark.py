@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby, product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -128,8 +127,7 @@ def fit_growth(rows: Sequence[Row]) -> list[Row]:
     return [dict(zip(keys, values, strict=True)) for values in found]
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     attention: str
     part: str  # layer, its mixing alone, or model
     width: int  # of a position (d_model)
@@ -302,7 +300,7 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
             timings = time_in_turn([make_work(settings, case, device) for case in group], settings.repeats)
             for case, timing in zip(group, timings, strict=True):
                 cuda, make = device == "cuda", partial(make_work, settings, case, device)
-                row = {**asdict(case), "batch": batch_size(settings, case), **timing, "peak_mib": math.nan}
+                row = {**case._asdict(), "batch": batch_size(settings, case), **timing, "peak_mib": math.nan}
                 if settings.memory:
                     measure = partial(measure_peak_memory, make, cuda=cuda)
                     row["peak_mib"] = measure() if cuda else processes.submit(measure).result()

@@ -157,21 +157,14 @@ def make_scatter(title: str, x: str, y: str) -> wr.ScatterPlot:
     return wr.ScatterPlot(title=title, x=wr.SummaryMetric(x), y=wr.SummaryMetric(y))
 
 
-@dataclass
-class RunFilter:
-    """Selection of finished runs. None: no restriction."""
-
-    group: str | None = None
-    data: str | None = None
-    features: str | None = None
-    pred_len: int | None = None
-
-    def make_expression(self) -> expr.And:
-        """Return the filter as a W&B expression."""
-        conditions = [(expr.Metric("State"), "finished"), (expr.Metric("Group"), self.group)]
-        settings = {"data.name": self.data, "features": self.features, "pred_len": self.pred_len}
-        conditions += [(expr.Config(key), value) for key, value in settings.items()]
-        return expr.And(*(key == value for key, value in conditions if value is not None))
+def select_runs(
+    group: str | None = None, data: str | None = None, features: str | None = None, pred_len: int | None = None
+) -> expr.And:
+    """The filter of finished runs as a W&B expression. None: no restriction."""
+    conditions = [(expr.Metric("State"), "finished"), (expr.Metric("Group"), group)]
+    settings = {"data.name": data, "features": features, "pred_len": pred_len}
+    conditions += [(expr.Config(key), value) for key, value in settings.items()]
+    return expr.And(*(key == value for key, value in conditions if value is not None))
 
 
 def list_pinned_columns() -> list[str]:
@@ -180,7 +173,7 @@ def list_pinned_columns() -> list[str]:
     return ["run:displayName", *(f"config:{key}" for key in keys), *(f"summary:{name}" for name in COLUMNS)]
 
 
-def make_workspace(entity: str, project: str, runs: RunFilter) -> ws.Workspace:
+def make_workspace(entity: str, project: str, runs: expr.And) -> ws.Workspace:
     return ws.Workspace(
         entity=entity,
         project=project,
@@ -197,7 +190,7 @@ def make_workspace(entity: str, project: str, runs: RunFilter) -> ws.Workspace:
         ],
         settings=ws.WorkspaceSettings(x_axis="epoch", smoothing_type="none", max_runs=MAX_SHOWN),
         runset_settings=ws.RunsetSettings(
-            filters=runs.make_expression(),
+            filters=runs,
             groupby=[expr.Config(name) for name in GROUPING],
             order=[expr.Ordering(expr.Summary("test/mse"), ascending=True)],
             pinned_columns=list_pinned_columns(),
@@ -205,7 +198,7 @@ def make_workspace(entity: str, project: str, runs: RunFilter) -> ws.Workspace:
     )
 
 
-def make_report(entity: str, project: str, runs: RunFilter, *, project_exists: bool) -> wr.Report:
+def make_report(entity: str, project: str, runs: expr.And, *, project_exists: bool) -> wr.Report:
     """Return the report. If `project_exists`, run sets name it, and the package asks the server for its id."""
     blocks: list = [wr.P(GUIDE), wr.TableOfContents()]
     for topic in make_topics():
@@ -213,7 +206,7 @@ def make_report(entity: str, project: str, runs: RunFilter, *, project_exists: b
             entity=entity if project_exists else "",
             project=project if project_exists else "",
             name="variants" if topic.averaged else "runs",
-            filters=runs.make_expression(),
+            filters=runs,
             groupby=[f"config.{name}" for name in GROUPING] if topic.averaged else [],
             order=[wr.OrderBy(wr.SummaryMetric("test/mse"), ascending=True)],
             pinned_columns=list_pinned_columns(),
@@ -229,7 +222,7 @@ def make_report(entity: str, project: str, runs: RunFilter, *, project_exists: b
     )
 
 
-def make_specification(entity: str | None, project: str, runs: RunFilter) -> dict[str, Any]:
+def make_specification(entity: str | None, project: str, runs: expr.And) -> dict[str, Any]:
     """Return the JSON that saving the workspace and the report sends, without the id of the project."""
     # wandb-workspaces has no public function that returns what it sends.
     view = make_workspace(entity or "", project, runs)._to_model()

@@ -233,8 +233,7 @@ class Advice(StrEnum):
     UNKNOWN = "unknown"  # there are too few forecasts to tell
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The changes from the test to the newer rows.
 
     They are of the log of the error relative to the baseline (`errors`) and of the mean coverage (`coverage`, absent if
@@ -299,8 +298,7 @@ def compare_with_test(
     return LossDifference(float(newer.mean() - found.mean), variance, found.degrees_of_freedom)
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(NamedTuple):
     model: TrainedModel
     test: Period
     newer: Period  # which may have no forecasts

@@ -169,9 +169,7 @@ class AverageWeights(Callback):
             set_weights(module, self._restored)
             self._restored = []
 
-    def on_train_batch_end(
-        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: L.Trainer, module: L.LightningModule, *_: Any) -> None:
         if self.decay is None or trainer.global_step == self._steps:  # gradients are accumulated
             return
         self._steps = trainer.global_step

@@ -17,14 +17,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from omegaconf import DictConfig
 from torch import Tensor
 
-from forecast.checkpoints.contents import (
-    check_same_training,
-    completed_epochs,
-    find_checkpoint,
-    has_same_validation,
-    is_finished,
-    saved_table,
-)
+from forecast.checkpoints import contents
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
 from forecast.data import DataModule
 from forecast.data.panel import describe_content
@@ -40,6 +33,8 @@ MARGIN = 0.01
 """Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
 
 STEPS_BETWEEN_VOTES = 10  # steps between two votes of several processes on saving; each vote costs one message
+
+Losses = Float64[Tensor, "observations losses"]  # see `module.window_losses`
 
 
 class CheckpointFiles(CheckpointIO):
@@ -198,7 +193,7 @@ def link(path: Path, name: Path) -> None:
 
 
 def shrinkage_and_error(
-    losses: Float64[Tensor, "observations losses"], untrained: Float64[Tensor, "others losses"], overlap: int
+    losses: Losses, untrained: Float64[Tensor, "others losses"], overlap: int
 ) -> tuple[float, float]:
     """Compute the shrinkage weight of an epoch, and an upper bound of the mean loss with that weight.
 
@@ -226,9 +221,7 @@ def shrinkage_and_error(
     return weight, before - weight * (before - after) if is_better else math.inf
 
 
-def sum_validation_losses(
-    module: L.LightningModule, data: DataModule
-) -> tuple[Float64[Tensor, "observations losses"], int]:
+def sum_validation_losses(module: L.LightningModule, data: DataModule) -> tuple[Losses, int]:
     """Sum the validation losses of the last epoch by observation, see `choose_observations`; their mean is the loss."""
     losses, windows = cast(Tensor, module.validation_losses), data.windows["val"]
     observations, overlap = choose_observations(*windows.locate(data.panel), windows.overlap)
@@ -279,14 +272,14 @@ class RunStart:
         path, content = self.checkpoint, self.content
         if path is None:
             return
-        check_same_training(path, content, settings, data.state_dict(), forecaster.state_dict())
-        epochs = completed_epochs(content)
+        contents.check_same_training(path, content, settings, data.state_dict(), forecaster.state_dict())
+        epochs = contents.completed_epochs(content)
         if self.mode == "continued" and epochs >= settings["trainer"]["max_epochs"]:
             raise CheckpointError(
                 f"{path}: trained for {epochs} epochs already; to continue, set trainer.max_epochs above that"
             )
         if self.mode == "resumed":
-            before, now = saved_table(content), describe_content(data.panel)
+            before, now = contents.saved_table(content), describe_content(data.panel)
             if before != now:
                 raise DataError(
                     f"{path}: this run was started with {before}, and {data.title} has {now}: restore the old table, "
@@ -298,7 +291,7 @@ class RunStart:
         if self.mode != "continued" or self.checkpoint is None:
             return
         best, note = self.checkpoint.with_name("best.ckpt"), ""
-        if not has_same_validation(self.content, settings, describe_content(data.panel)):
+        if not contents.has_same_validation(self.content, settings, describe_content(data.panel)):
             note = "; its best epoch is not used, because its validation windows differ"
         elif not best.exists():
             note = "; it has no best.ckpt beside it"
@@ -310,7 +303,7 @@ class RunStart:
     def fit(self, trainer: L.Trainer, forecaster: L.LightningModule, data: DataModule) -> None:
         """Train from the checkpoint to the last epoch; do not train a run that was interrupted after its last epoch."""
         content, self.content = self.content, {}
-        if self.mode == "resumed" and is_finished(content):
+        if self.mode == "resumed" and contents.is_finished(content):
             trainer.fit_loop.load_state_dict(content["loops"]["fit_loop"])
             return
         del content
@@ -333,7 +326,7 @@ def open_run(config: DictConfig) -> RunStart:
     if newest is None and not config.checkpoint:
         return RunStart("new", None, {})
     if newest is None:
-        path = find_checkpoint(config.checkpoint, prefer="last")
+        path = contents.find_checkpoint(config.checkpoint, prefer="last")
         newest = path, load_checkpoint(path)
     path, content = newest
     if path.parent.parent == folder:

@@ -4,8 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from hydra.utils import get_object, instantiate
@@ -133,8 +132,7 @@ def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> 
     return True
 
 
-@dataclass(frozen=True)
-class SlotSummary:
+class SlotSummary(NamedTuple):
     """The first attention layer of a slot (encoder, decoder, cross or variables)."""
 
     type: str  # name of the class without `Attention`
@@ -258,9 +256,8 @@ def compile_where_possible(model: nn.Module, device: torch.device) -> None:
 def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> list[str]:
     """Name what a model reads: `past of NAME`, `past and future of NAME`, `calendar`, `static NAME`.
 
-    Args:
-        untrained: whether the warm start alone forecasts. Where it has no `linear_weights`, its inputs are not known,
-            and all are named.
+    `untrained`: whether the warm start alone forecasts. Where it has no `linear_weights`, its inputs are not known, and
+    all are named.
     """
     linear, past = model.linear_weights(), past_of_model(model, data.n_features, untrained=untrained)
     known = covariates_of_model(model, data.scaled, untrained=untrained)

@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from filelock import FileLock
-from hydra.utils import instantiate
 from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.loggers import TensorBoardLogger as LightningTensorBoardLogger
 from lightning.pytorch.loggers import WandbLogger as LightningWandbLogger
 from lightning.pytorch.utilities import rank_zero_only
-from omegaconf import DictConfig
 
 from forecast.cli.main import print_warning
 from forecast.evaluation.measurement import Results
@@ -43,10 +41,6 @@ class FinalResults(NamedTuple):
     images: dict[str, Path]  # paths of the pictures by name
     metrics: dict[str, Any]  # the content of metrics.json
     step: int  # the last one of training
-
-
-def make_loggers(config: DictConfig) -> list[Logger]:
-    return [instantiate(settings, _convert_="all") for name, settings in config.items() if name != "mode"]
 
 
 @contextmanager
@@ -206,8 +200,17 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
         self._rows: list[tuple[dict[str, float], int | None]] = []
 
     def begin(self) -> None:
-        with starting_wandb():
+        import wandb
+
+        wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
+        try:
             _ = self.experiment
+        except wandb.Error as error:
+            first_line = str(error).splitlines()[0]
+            raise ConfigError(
+                f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
+                "or use logger.mode=offline, which needs neither account nor network"
+            ) from error
         if self._rows_file is not None and self._rows_file.exists():
             for metrics, step in json.loads(self._rows_file.read_text()):
                 self.log_metrics(metrics, step)
@@ -263,22 +266,6 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
 
         with suppress(*self.connection_errors()):  # it sends a message to the lost service
             teardown(exit_code=1)  # the next run of a sweep starts a new service process
-
-
-@contextmanager
-def starting_wandb() -> Iterator[None]:
-    """Start a W&B run without its messages. Raises ConfigError if W&B cannot be reached."""
-    import wandb
-
-    wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
-    try:
-        yield
-    except wandb.Error as error:
-        first_line = str(error).splitlines()[0]
-        raise ConfigError(
-            f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
-            "or use logger.mode=offline, which needs neither account nor network"
-        ) from error
 
 
 class MlflowLogger(ServiceLogger):

@@ -29,7 +29,8 @@ from forecast.evaluation.measurement import Results, SplitScorer, ValidationErro
 from forecast.evaluation.scores import MODEL, Level, parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.models.layers import sum_over_processes
-from forecast.models.residual import arrange_quantiles, take_median
+from forecast.models.linear_model import Targets
+from forecast.models.residual import Output, arrange_quantiles, take_median
 from forecast.training.preparation import LOSSES
 
 
@@ -94,7 +95,19 @@ class Forecaster(L.LightningModule):
         return take_median(forecast, self.quantiles)
 
     def configure_model(self) -> None:
-        shard(self.model, self.trainer)
+        """Shard the weights if the trainer's strategy is FSDP; a second call does nothing.
+
+        Each layer is one unit, so that its weights are gathered only while it is computed. Layers that share an
+        attention form one unit.
+        """
+        if not isinstance(self.trainer.strategy, ModelParallelStrategy) or is_sharded(self.model):
+            return
+        layers = self.model.shardable_layers()
+        own = [parameter for layer in layers for parameter in layer.parameters()]
+        if len(own) == len(set(own)):
+            for layer in layers:
+                fully_shard(layer)
+        fully_shard(self.model)
 
     def on_train_start(self) -> None:
         """Set the learning rate of the next step from the schedule, which a continued run makes for more steps."""
@@ -242,9 +255,7 @@ def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tenso
     return lambda forecast, target: pinball(forecast, target, quantiles).mean()
 
 
-def keep_measured(
-    forecast: Float[Tensor, "batch pred_len n_targets ..."], target: Float[Tensor, "batch pred_len n_targets"]
-) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
+def keep_measured(forecast: Output, target: Targets) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
     """Select the forecasts whose true value was measured, and these values; one zero of each if there is none."""
     measured = ~target.isnan()
     if not measured.any():
@@ -253,10 +264,7 @@ def keep_measured(
 
 
 def window_losses(
-    forecast: Float[Tensor, "batch pred_len n_targets ..."],
-    batch: Batch,
-    scaler: Scaler,
-    quantiles: tuple[float, ...] | None,
+    forecast: Output, batch: Batch, scaler: Scaler, quantiles: tuple[float, ...] | None
 ) -> Float[Tensor, "batch losses"]:
     """Compute the losses of each window: the MSE, or the MAE of the median and the mean pinball loss of quantiles.
 
@@ -308,22 +316,6 @@ class LightningData(L.LightningDataModule):
     def state_dict(self) -> dict[str, Any]:
         """The state that `train_on` gives the data of a run that starts from a checkpoint."""
         return self.data.state_dict()
-
-
-def shard(model: ForecastModel, trainer: L.Trainer) -> None:
-    """Shard the weights if the trainer's strategy is FSDP; a second call does nothing.
-
-    Each layer is one unit, so that its weights are gathered only while it is computed. Layers that share an attention
-    form one unit.
-    """
-    if not isinstance(trainer.strategy, ModelParallelStrategy) or is_sharded(model):
-        return
-    layers = model.shardable_layers()
-    own = [parameter for layer in layers for parameter in layer.parameters()]
-    if len(own) == len(set(own)):
-        for layer in layers:
-            fully_shard(layer)
-    fully_shard(model)
 
 
 def is_sharded(model: ForecastModel) -> bool:

@@ -112,9 +112,8 @@ def is_float16(precision: object) -> bool:
 def check_trainer(config: DictConfig, trainer: "L.Trainer") -> None:
     """Check what depends on the machine, before Lightning starts more processes.
 
-    Raises:
-        ConfigError: the device does not support the precision, for which Lightning would take another, or the trainer
-            uses more or fewer processes than the launcher started.
+    Raises ConfigError: the device does not support the precision, for which Lightning would take another, or the
+    trainer uses more or fewer processes than the launcher started.
     """
     precision = config.trainer.precision
     if is_float16(precision) and trainer.strategy.root_device.type == "cpu":

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightning as L
 import numpy as np
@@ -23,16 +23,8 @@ from forecast.evaluation.measurement import Results
 from forecast.evaluation.scores import BASELINES, FEW_HORIZONS, LABELS, MODEL, Level, bounds, labels, name_tested
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
-from forecast.reports import figures, inputs
+from forecast.reports import figures, inputs, scores
 from forecast.reports.plots import name_step_ahead
-from forecast.reports.scores import (
-    describe_series,
-    print_scores,
-    tabulate_steps,
-    tabulate_variables,
-    tabulate_windows,
-    which_windows,
-)
 from forecast.system import signals
 from forecast.system.files import atomic_file
 from forecast.system.formatting import plural, shorten
@@ -88,8 +80,7 @@ class Examples:
         return pd.concat(parts, ignore_index=True)
 
 
-@dataclass(frozen=True)
-class RunReport:
+class RunReport(NamedTuple):
     """The report of a run."""
 
     folder: Path
@@ -175,9 +166,11 @@ def save_tables(run: RunReport) -> None:
     data, results = run.data, run.results
     variables = choose_evenly_spaced(data.n_targets, MAX_TABLED).tolist()
     tables = {
-        "errors_by_step.csv": tabulate_steps(results.errors, results.coverage_by_step),
-        "errors_by_variable.csv": tabulate_variables(data.target_columns, results.errors, results.coverage_by_variable),
-        "errors_by_window.parquet": tabulate_windows(data, results),
+        "errors_by_step.csv": scores.tabulate_steps(results.errors, results.coverage_by_step),
+        "errors_by_variable.csv": scores.tabulate_variables(
+            data.target_columns, results.errors, results.coverage_by_variable
+        ),
+        "errors_by_window.parquet": scores.tabulate_windows(data, results),
         inputs.FILE: inputs.tabulate_run_inputs(data),
         "errors_by_series.parquet": run.by_series,
         "forecasts.parquet": run.examples.tabulate(list(data.target_columns), variables, data.pred_len),
@@ -287,7 +280,7 @@ def print_results(run: RunReport) -> None:
     """Print the test scores, the tested model, the cost of the run and its folder."""
     data, results, content = run.data, run.results, run.metrics
     name = name_tested(content["attention"], untrained=content["best_epoch"] == 0)
-    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", name, results, data)
+    scores.print_scores(f"test: {data.title}, {scores.which_windows(data, 'test')}", name, results, data)
     lines, horizons = [], data.windows["val"].count_horizons()
     if horizons < FEW_HORIZONS and data.n_windows["val"] and results.coverage_by_step:
         lines.append(
@@ -295,7 +288,7 @@ def print_results(run: RunReport) -> None:
             "(data.split) has more"
         )
     if run.by_series is not None:
-        lines += describe_series(run.by_series, results.best_baseline)
+        lines += scores.describe_series(run.by_series, results.best_baseline)
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
     if content["best_epoch"] == 0:
         no_quantiles = "; no quantiles were trained, so intervals are conformal"

@@ -1,6 +1,5 @@
 """A training run: train a forecaster, test it beside baselines, save the results, and refit it on all rows."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -8,6 +7,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs, data_state, find_checkpoint, is_untrained
@@ -23,16 +23,7 @@ from forecast.system.files import write_json
 from forecast.system.formatting import plural
 from forecast.system.machine import describe_machine
 from forecast.system.memory import PeakMemory
-from forecast.training import loggers, report
-from forecast.training.build import (
-    count_sanity_steps,
-    fit_baselines,
-    make_forecaster,
-    make_model,
-    make_trainer,
-    resolve_settings,
-    resolved_settings,
-)
+from forecast.training import build, loggers, report
 from forecast.training.callbacks import RankConsistency, RunTime
 from forecast.training.checkpointing import Checkpointing, fit, open_run, set_shrinkage
 from forecast.training.create_model import compile_where_possible, list_inputs, summarize_attention
@@ -54,27 +45,27 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     start, folder = open_run(config), Path(config.output_dir)
     run_time = RunTime(seconds, start.run_time)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    config, lines = resolve_settings(config, data, start.content)
+    config, lines = build.resolve_settings(config, data, start.content)
     if data.options.transform == AUTO:
         data = data.with_transform(config.data.transform)
     if start.content:
         data = data.with_state(data_state(start.content))
-    baselines = fit_baselines(data)
-    forecaster = make_forecaster(config, data, baselines)
-    trainer = make_trainer(
+    baselines = build.fit_baselines(data)
+    forecaster = build.make_forecaster(config, data, baselines)
+    trainer = build.make_trainer(
         config,
         run_time,
         RankConsistency(),
-        logger=loggers.make_loggers(config.logger),
-        num_sanity_val_steps=count_sanity_steps(forecaster.model) if start.mode == "new" else 0,
+        logger=[instantiate(each, _convert_="all") for name, each in config.logger.items() if name != "mode"],
+        num_sanity_val_steps=build.count_sanity_steps(forecaster.model) if start.mode == "new" else 0,
     )
     check_trainer(config, trainer)
     check_batch_size(data.batch_size, trainer.world_size)
-    start.check(resolved_settings(config), data, forecaster)
+    start.check(build.resolved_settings(config), data, forecaster)
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     if trainer.is_global_zero:
-        start.copy_best_epoch(folder, resolved_settings(config), data)
+        start.copy_best_epoch(folder, build.resolved_settings(config), data)
         report.print_setup(config, data, forecaster.model, trainer)
         season = f"season     {describe_season(data, baselines.seasonal_naive_season)}"
         print(*lines, season, sep="\n")
@@ -119,7 +110,7 @@ def calibrate_and_test(
     }
     content["test"] = forecaster.results.content()
     # the checkpoint may be a copy of that of the run that is continued, with the settings of that run
-    content["hyper_parameters"] = resolved_settings(config)
+    content["hyper_parameters"] = build.resolved_settings(config)
     return path, content
 
 
@@ -135,7 +126,7 @@ def save_results(
 ) -> RunReport:
     """Write the tested checkpoint, tables and figures to the run folder, and log the final scores."""
     if is_sharded(forecaster.model):  # from here on this process works alone
-        forecaster.model = load_whole(make_model(config, data), best)
+        forecaster.model = load_whole(build.make_model(config, data), best)
     save_checkpoint(best, path)
     results = forecaster.results
     signals.exit_if_received(" after the test")
@@ -163,14 +154,6 @@ def save_results(
     return saved
 
 
-def list_without_windows(data: DataModule) -> dict[str, list[str]]:
-    """By split, the ids of the series that are too short for a window in it."""
-    return {
-        split: [str(name) for name, own in zip(data.panel.ids, windows.starts, strict=True) if not own]
-        for split, windows in data.windows.items()
-    }
-
-
 def describe_run(
     config: DictConfig,
     trainer: L.Trainer,
@@ -181,6 +164,10 @@ def describe_run(
     run_time: RunTime,
 ) -> dict[str, Any]:
     """Return the facts of a run that metrics.json holds beside the scores: cost, settings, epochs."""
+    too_short = {  # by split, the ids of the series without a window
+        split: [str(name) for name, own in zip(data.panel.ids, windows.starts, strict=True) if not own]
+        for split, windows in data.windows.items()
+    }
     return {
         "n_parameters": sum(p.numel() for p in forecaster.model.parameters()),
         "seconds": run_time.seconds,
@@ -196,10 +183,10 @@ def describe_run(
         "peak_memory_mb": memory.megabytes(),
         "peak_memory_of": "device" if memory.is_of_device else "process",
         "attention": config.model.attention.name,
-        "attention_slots": {name: asdict(slot) for name, slot in summarize_attention(forecaster.model).items()},
+        "attention_slots": {name: slot._asdict() for name, slot in summarize_attention(forecaster.model).items()},
         "data": config.data.name,
         "eval_stride": data.eval_stride,
-        **series_entry(data.panel, list_without_windows(data), "series_without_windows"),
+        **series_entry(data.panel, too_short, "series_without_windows"),
         "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),
         **{f"validation_{name}": score for name, score in forecaster.validation_scores.items()},
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
@@ -229,8 +216,8 @@ def refit(
     signals.exit_if_received(" before the refit")
     whole, epochs = data.with_all_rows_in_training(), completed_epochs(tested)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    forecaster = make_forecaster(config, whole, fitted, chosen_on=data)
-    trainer = make_trainer(
+    forecaster = build.make_forecaster(config, whole, fitted, chosen_on=data)
+    trainer = build.make_trainer(
         config,
         Checkpointing(
             str(best.parent), name=REFIT_STATE, keep_best=False,

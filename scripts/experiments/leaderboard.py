@@ -30,7 +30,7 @@ VALIDATION_SHARE, VALIDATION_SEQUENCES = 0.15, 4_000
 TABLE_WINDOWS, SERIES_WINDOWS = 2_000, 6_000
 """Windows of an epoch: of all series of a table, and of one series."""
 LARGER_STEPS = {"model=mlp": ("optimizer.lr=3e-3", "data.batch_size=64")}
-"""More and larger steps than by default, for so few windows: chosen on validation rows of five settings of GIFT-Eval."""
+"""More and larger steps than by default, for few windows: chosen on validation rows of five settings of GIFT-Eval."""
 SERIES, DATE, VALUE = "series", "date", "value"
 LINEAR, NAIVE = "linear baseline", "Seasonal Naive"
 LEAKING = (

@@ -8,8 +8,7 @@ from matplotlib import image
 from matplotlib.figure import Figure
 
 from forecast.tools.explain import maps
-from forecast.tools.explain.explanation import Section, write_page
-from forecast.tools.explain.figures import Picture
+from forecast.tools.explain.explanation import Picture, Section, write_page
 from tests.support.commands import only, run_command, run_training, workplace
 
 FEW = ("trainer.max_epochs=1", "+trainer.limit_train_batches=3", "logger=[]")

@@ -22,7 +22,7 @@ from wandb_workspaces.workspaces.internal import View, WorkspaceViewspec
 from forecast.runs.folder import read_metrics
 from forecast.system.errors import ConfigError
 from forecast.system.keys import flatten, variant_id
-from forecast.tools.dashboard import RunFilter, make_specification
+from forecast.tools.dashboard import make_specification, select_runs
 from forecast.training.loggers import MlflowLogger
 from tests.commands.test_secrets import CANARY, ENVIRONMENT, holding
 from tests.support.commands import finish, only, run_command, start, train, workplace
@@ -301,7 +301,7 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture(scope="module")
 def content() -> dict[str, Any]:
-    return make_specification("someone", "forecast", RunFilter("a-sweep", "csv", "M", 5))
+    return make_specification("someone", "forecast", select_runs("a-sweep", "csv", "M", 5))
 
 
 def grids(content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -370,7 +370,7 @@ def test_which_runs_are_compared(content: dict[str, Any]) -> None:
         found = {item["key"]["name"]: item["value"] for item in one["filters"]["filters"]}
         assert found == expected
         assert {item.get("connector", "AND") for item in one["filters"]["filters"]} == {"AND"}
-    everything = run_sets(make_specification(None, "forecast", RunFilter()))[0]["filters"]["filters"]
+    everything = run_sets(make_specification(None, "forecast", select_runs()))[0]["filters"]["filters"]
     assert [item["key"]["name"] for item in everything] == ["state"]
 
 
@@ -391,7 +391,7 @@ def test_without_an_account(tmp_path: Path, publish) -> None:
     assert (status, error) == (0, "")
     assert out.startswith("nothing was sent; saved the specification of the workspace and the report in dashboard.json")
     written = json.loads((tmp_path / "dashboard.json").read_text())
-    expected = make_specification(None, "mine", RunFilter(data="etth1"))
+    expected = make_specification(None, "mine", select_runs(data="etth1"))
     assert without(written, *IDS) == without(expected, *IDS)
     status, _, error = publish()
     assert (status, error.count("\n")) == (2, 1)
@@ -414,7 +414,7 @@ def test_published(tmp_path: Path, publish) -> None:
         f"workspace  {server.url}/someone/forecast?nw={name}",
         f"report     {server.url}/someone/forecast/reports/Attention-variants--view2",
     ]
-    expected = make_specification("someone", "forecast", RunFilter(pred_len=24))
+    expected = make_specification("someone", "forecast", select_runs(pred_len=24))
     for sent, kind in ((view, "workspace"), (page, "report")):
         assert (sent["entityName"], sent["projectName"]) == ("someone", "forecast")
         assert without(json.loads(sent["spec"]), *IDS, "project") == without(expected[kind]["spec"], *IDS, "project")

@@ -213,8 +213,8 @@ def test_bounds_of_longer_horizons_use_such_errors(model: Model, frame: pd.DataF
         forecasts.append(made[names].to_numpy())
         truth.append(frame[names].iloc[origin : origin + horizon].to_numpy())
     horizons = 1 + (len(truth) - 1) / horizon
-    values = (torch.tensor(np.array(each)) for each in (forecasts, truth))
-    calibration = Calibration.fit(*values, [50], horizons=horizons)
+    made, measured = (torch.tensor(np.array(each)) for each in (forecasts, truth))
+    calibration = Calibration.fit(made, measured, [50], horizons=horizons)
     factors = calibration.factors(torch.tensor(found[names].to_numpy())).numpy()
     for side, probability in (("lo", 0.25), ("hi", 0.75)):
         offsets = calibration.offsets[calibration.quantiles.index(probability)].numpy()

@@ -6,10 +6,10 @@ import html
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -88,8 +88,7 @@ GREY, BLACK = "#55606d", "#1b2530"
 Trace = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     heading: str
     caption: str
     choices: Mapping[str, Sequence[Trace]]  # by what a menu offers, which is also the title of `axis`

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import yaml
@@ -95,8 +95,7 @@ class FinishedRun:
         return read_parquet(self.folder / "forecasts.parquet", dictionary_columns=["variable"])
 
 
-@dataclass(frozen=True)
-class ExcludedRun:
+class ExcludedRun(NamedTuple):
     """A folder that is not compared, and the reason."""
 
     folder: Path

@@ -13,17 +13,8 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
+from forecast.evaluation import significance
 from forecast.evaluation.scores import BASELINES, LINEAR_ALONE, SAME_ERROR, name_tested
-from forecast.evaluation.significance import (
-    ROUND_OFF,
-    SIGNIFICANCE_LEVEL,
-    LossDifference,
-    SeedVariance,
-    add_seed_variance,
-    diebold_mariano,
-    step_down,
-    sum_losses,
-)
 from forecast.reports.compare.run_folders import FinishedRun, mark_overlapping_runs
 from forecast.reports.tables import MISSING, Column
 from forecast.system.errors import ConfigError
@@ -38,7 +29,7 @@ ONE_SEED, EQUAL, LOWEST = "one seed: unknown", "equal", "lowest"
 ATTENTION = "model.attention.name"
 RESERVED = {"seeds", "mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb"}
 """Columns of tables that no setting may be named like."""
-NO_DIFFERENCE = LossDifference(0.0, math.nan, 0.0)
+NO_DIFFERENCE = significance.LossDifference(0.0, math.nan, 0.0)
 
 
 def group_by(items: Iterable[Item], is_same: Callable[[Item, Item], bool]) -> list[list[Item]]:
@@ -112,14 +103,14 @@ class Entry:
 
     def forecasts_the_same(self, other: "Entry") -> bool:
         """Return whether the error and the losses of all windows are equal up to round-off."""
-        if not math.isclose(self.error, other.error, rel_tol=ROUND_OFF):
+        if not math.isclose(self.error, other.error, rel_tol=significance.ROUND_OFF):
             return False
-        return bool(np.allclose(self.losses, other.losses, rtol=ROUND_OFF, atol=0))
+        return bool(np.allclose(self.losses, other.losses, rtol=significance.ROUND_OFF, atol=0))
 
     @cached_property
     def tested_losses(self) -> np.ndarray:
         """Losses that the test uses: sums of `losses` by forecast start, in chronological order (n_dates,)."""
-        return sum_losses(self.losses, self.runs[0].windows["forecast_start"].to_numpy())
+        return significance.sum_losses(self.losses, self.runs[0].windows["forecast_start"].to_numpy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,14 +205,14 @@ class Task:
         return entry.error / least - 1 if least > 0 else math.nan
 
     @cached_property
-    def differences(self) -> dict[str, LossDifference]:
+    def differences(self) -> dict[str, significance.LossDifference]:
         """By name, the test of each other variant and of each baseline against the reference.
 
         The variances hold windows and seeds. Where those over seeds are not known, variants are not tested against a
         variant, and tests between variants and baselines hold for these runs only.
         """
         tests, reference, runs, overlap = {}, self.reference, self.seed_losses, self.first_run.overlap
-        seeds, variants = SeedVariance.estimate(runs.values()), list(dict.fromkeys(self.distinct.values()))
+        seeds, variants = significance.SeedVariance.estimate(runs.values()), list(dict.fromkeys(self.distinct.values()))
         own = runs.get(reference.name, {})
         # without a named reference, the best variant is chosen on the test windows
         choices = len(variants) if self.reference_name is None else 1
@@ -229,9 +220,9 @@ class Task:
             found = {}
             for entry in entries:
                 if entry is not reference:
-                    of_windows = diebold_mariano(entry.tested_losses, reference.tested_losses, overlap)
-                    found[entry.name] = add_seed_variance(of_windows, seeds, runs.get(entry.name, {}), own)
-            tests |= step_down(found, factor)
+                    of_windows = significance.diebold_mariano(entry.tested_losses, reference.tested_losses, overlap)
+                    found[entry.name] = significance.add_seed_variance(of_windows, seeds, runs.get(entry.name, {}), own)
+            tests |= significance.step_down(found, factor)
         same = {name: tests.get(entry.name, NO_DIFFERENCE) for name, entry in self.distinct.items()}
         return {name: test for name, test in (tests | same).items() if name != reference.name}
 
@@ -265,11 +256,11 @@ class Task:
         return float(best.reduce([np.mean(self.get_values(entry, column)) for entry in self.variants]))
 
 
-def judge(difference: LossDifference) -> str:
+def judge(difference: significance.LossDifference) -> str:
     """Return the verdict on a tested difference from the reference."""
     if not difference.degrees_of_freedom:
         return ONE_SEED if math.isnan(difference.independent) else TOO_FEW
-    if difference.adjusted_p_value >= SIGNIFICANCE_LEVEL:
+    if difference.adjusted_p_value >= significance.SIGNIFICANCE_LEVEL:
         return TOO_FEW if difference.degrees_of_freedom < MIN_DEGREES else NOT_SIGNIFICANT
     return "worse" if difference.mean > 0 else "better"
 
@@ -364,7 +355,9 @@ def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
         name, setting = facts.label, facts.depends_on
         entries = (Entry(name, [run], column, score=score) for run in runs)
         # sums over batches differ by round-off
-        fits = group_by(entries, lambda one, other: math.isclose(one.error, other.error, rel_tol=ROUND_OFF))
+        fits = group_by(
+            entries, lambda one, other: math.isclose(one.error, other.error, rel_tol=significance.ROUND_OFF)
+        )
         for first, *_ in fits:
             run = first.runs[0]
             value = {**run.settings, **run.metrics}.get(setting) if setting else None

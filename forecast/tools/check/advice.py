@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -47,8 +47,7 @@ HEAVY_TAILS = 10.0
 """Excess kurtosis from which a transform is suggested: those of hourly loads and of ETT are lower, of prices higher."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A suggested value of a configuration key, and the reason."""
 
     key: str
@@ -60,8 +59,7 @@ class Setting:
 class Choices:
     """Values that the user chose; None where there is no choice.
 
-    Attributes:
-        steps, na_values: these options; None if the source has no such option.
+    `steps`, `na_values`: these options; None if the source has no such option.
     """
 
     seq_len: int | None = None

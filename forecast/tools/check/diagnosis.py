@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,26 +14,14 @@ from jaxtyping import Float64, Int64
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.calendars import MIN_MATCH, Calendar, UtcOffset, find_calendar
 from forecast.data.row_ranges import ranges
-from forecast.data.source import Source
+from forecast.data.sets import GeneratedSource
 from forecast.data.split import spread_stride
 from forecast.data.store import check_fits_memory
 from forecast.data.time_features import parse_frequency, rows_in
 from forecast.system.errors import DataError, TextColumns
 from forecast.system.formatting import quote_for_shell, shorten, write_mapping
-from forecast.tools.check import advice
+from forecast.tools.check import advice, facts
 from forecast.tools.check.advice import HORIZON, PAST, Choices, Setting
-from forecast.tools.check.facts import (
-    CategoryColumn,
-    Column,
-    Gaps,
-    SplitPart,
-    find_gaps,
-    measure_categories,
-    measure_columns,
-    number_columns,
-    runs,
-    split_parts,
-)
 from forecast.tools.check.relations import Copy, Sum, find_copies, find_sums
 from forecast.tools.check.seasons import Season, calendar_periods, find_seasons
 
@@ -62,8 +49,7 @@ MAX_PRODUCTS = 2**25
 """Largest number of products of two steps of the past, of all series, so that a check takes seconds."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """The panel of a data module."""
 
     data: DataModule
@@ -140,7 +126,7 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     if not (isinstance(offset, pd.offsets.Tick) or panel.freq in DAYS):
         return None
     history = ranges(panel.starts, panel.ends)
-    filled = np.isfinite(number_columns(panel)[1][history]).any(axis=1)
+    filled = np.isfinite(facts.number_columns(panel)[1][history]).any(axis=1)
     places = np.repeat(panel.grid_starts - panel.starts, panel.lengths) + history
     dates = panel.utc_offset.local(pd.DatetimeIndex(panel.grid[np.unique(places[filled])]))
     span = int((panel.grid_starts + panel.lengths).max() - panel.grid_starts.min())
@@ -155,7 +141,7 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
         return None
     expected = calendar.between(dates)
     lacking = ~expected.isin(dates)
-    _, lengths = runs(lacking)
+    _, lengths = facts.runs(lacking)
     fits = dates.isin(expected).mean() >= MIN_MATCH and lacking.mean() <= 1 - MIN_MATCH
     return calendar if fits and max(lengths, default=0) <= len(calendar.slots) else None
 
@@ -186,22 +172,21 @@ class BaselineScores:
 class Diagnosis:
     """The findings about a panel.
 
-    Attributes:
-        copies, sums: columns that repeat another one, and targets that are sums of others, in the longest series.
+    `copies`, `sums`: columns that repeat another one, and targets that are sums of others, in the longest series.
     """
 
     data: DataModule
     file: Panel
     panel: Panel  # the panel that the suggested training reads, without useless columns
-    gaps: Gaps
-    columns: list[Column]
-    categories: list[CategoryColumn]
+    gaps: facts.Gaps
+    columns: list[facts.Column]
+    categories: list[facts.CategoryColumn]
     copies: list[Copy]
     sums: list[Sum]
     choices: Choices
     targets: tuple[str, ...]
     seasons: list[Season]  # seasons of the targets, measured on the longest series
-    parts: list[SplitPart]
+    parts: list[facts.SplitPart]
     settings: list[Setting]  # empty if the panel is too short for any windows; `baselines` is None then
     baselines: BaselineScores | None
 
@@ -249,8 +234,8 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
     """
     reading = read(make, choices)
     data, file = reading.data, reading.panel
-    parts = split_parts(file, data.options.split, data.options.scale_by)
-    columns, categories = measure_columns(file, parts), measure_categories(file, parts[0])
+    parts = facts.split_parts(file, data.options.split, data.options.scale_by)
+    columns, categories = facts.measure_columns(file, parts), facts.measure_categories(file, parts[0])
     features, longest = advice.suggest_features(file, choices), choose_longest(file)
     (newest,) = interpolate(file, longest[:1], file.columns)
     copies = find_copies(newest, file.columns, choices.target)
@@ -287,7 +272,7 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
         data=data,
         file=file,
         panel=panel,
-        gaps=find_gaps(file),
+        gaps=facts.find_gaps(file),
         columns=columns,
         categories=categories,
         copies=copies,
@@ -327,17 +312,8 @@ def interpolate(
     ]
 
 
-@dataclass
-class PanelSource(Source):
-    panel: Panel
-    path: Path | None = None
-
-    def read(self) -> Panel:
-        return self.panel
-
-
 def lengthen_past(
-    panel: Panel, data: DataModule, settings: list[Setting], choices: Choices, train: SplitPart
+    panel: Panel, data: DataModule, settings: list[Setting], choices: Choices, train: facts.SplitPart
 ) -> tuple[list[Setting], DataModule, "FittedBaselines"]:
     """The settings with the longest past on which the linear baseline validates better than on shorter ones.
 
@@ -401,7 +377,7 @@ def make_windows(panel: Panel, data: DataModule, values: Mapping[str, Any], choi
         "season": values.get("data.season", choices.season),
         "eval_stride": choices.eval_stride,
     }
-    chosen = DataModule(PanelSource(panel), **options)
+    chosen = DataModule(GeneratedSource(lambda: panel), **options)
     with warnings.catch_warnings(action="ignore"):  # of constant columns and short series, which are reported
         chosen.setup()
     return chosen

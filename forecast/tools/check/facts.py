@@ -246,10 +246,8 @@ def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
 
 def measure_drift(column: Float[np.ndarray, " rows"], train: SplitPart, test: SplitPart) -> float:
     drifts = []
-    for of_train, of_test in zip(
-        zip(train.first, train.stop, strict=True), zip(test.first, test.stop, strict=True), strict=True
-    ):
-        before, after = (rows[~np.isnan(rows)] for rows in (column[slice(*of_train)], column[slice(*of_test)]))
+    for first, stop, begin, end in zip(train.first, train.stop, test.first, test.stop, strict=True):
+        before, after = (rows[~np.isnan(rows)] for rows in (column[first:stop], column[begin:end]))
         if len(before) and len(after) and before.min() < before.max():
             drifts.append((after.mean() - before.mean()) / before.std())
     return float(np.median(drifts)) if drifts else np.nan

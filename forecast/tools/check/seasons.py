@@ -23,6 +23,8 @@ PROMINENCE = 0.1  # least height and prominence of a peak of the autocorrelation
 MAX_PEAKS = 8  # largest number of peaks that are examined
 SEARCHED = 64  # largest number of columns, evenly spaced, in which seasons are searched
 
+Values = Float64[np.ndarray, "rows columns"]
+
 
 class Season(NamedTuple):
     """A season of `rows` rows."""
@@ -58,9 +60,7 @@ def calendar_periods(freq: str, calendar: Calendar | None = None) -> dict[int, s
     return {rows: name for rows, name in (weeks | periods).items() if rows > 1}
 
 
-def find_seasons(
-    values: Float64[np.ndarray, "rows columns"], freq: str, calendar: Calendar | None = None
-) -> list[Season]:
+def find_seasons(values: Values, freq: str, calendar: Calendar | None = None) -> list[Season]:
     """The seasons of the columns, shortest first.
 
     They are the periods of the calendar that add enough to shorter ones, and the peak of the mean autocorrelation that
@@ -87,7 +87,7 @@ def find_seasons(
     return [Season(rows, periods.get(rows, ""), _strength(values, rows, _undivided(rows, kept))) for rows in kept]
 
 
-def _strength(values: Float64[np.ndarray, "rows columns"], rows: int, others: Sequence[int]) -> float:
+def _strength(values: Values, rows: int, others: Sequence[int]) -> float:
     """The mean fraction of the variance that a season explains after these others are subtracted."""
     rest = _subtract(values, others)
     strength = seasonal_strength(rest, rows)
@@ -103,7 +103,7 @@ def _undivided(rows: int, others: Sequence[int]) -> list[int]:
     return [other for other in others if other < rows and rows % other]
 
 
-def _measure(values: Float64[np.ndarray, "rows columns"], rows: int, kept: Sequence[int], doubt: float) -> float:
+def _measure(values: Values, rows: int, kept: Sequence[int], doubt: float) -> float:
     """The strength of a period, or 0 if it or what it adds to the seasons in `kept` may be chance."""
     strength, gain = _strength(values, rows, _undivided(rows, kept)), _strength(values, rows, kept)
     chance = max(doubt, DEVIATIONS * math.sqrt(2 / (rows - 1))) / (len(values) / rows - 1)
@@ -111,23 +111,21 @@ def _measure(values: Float64[np.ndarray, "rows columns"], rows: int, kept: Seque
     return strength if is_enough else 0.0
 
 
-def _subtract(
-    values: Float64[np.ndarray, "rows columns"], periods: Sequence[int]
-) -> Float64[np.ndarray, "rows columns"]:
+def _subtract(values: Values, periods: Sequence[int]) -> Values:
     """Subtract the average cycles of these periods, one after another."""
     for rows in periods:
         values = values - average_cycle(values, rows)
     return values
 
 
-def average_cycle(values: Float64[np.ndarray, "rows columns"], period: int) -> Float64[np.ndarray, "rows columns"]:
+def average_cycle(values: Values, period: int) -> Values:
     """The mean of each phase over whole cycles, repeated for all rows."""
     whole = values[: len(values) // period * period].reshape(-1, period, values.shape[1])
     profile = (whole - whole.mean(1, keepdims=True)).mean(0)
     return profile[np.arange(len(values)) % period]
 
 
-def about_moving_mean(values: Float64[np.ndarray, "rows columns"], window: int) -> Float64[np.ndarray, "rows1 columns"]:
+def about_moving_mean(values: Values, window: int) -> Float64[np.ndarray, "rows1 columns"]:
     """Each value minus the mean of the `window` rows around it; rows near the ends are left out."""
     values = values - values.mean(0)
     sums = np.cumsum(np.concatenate([np.zeros_like(values[:1]), values]), axis=0)
@@ -135,7 +133,7 @@ def about_moving_mean(values: Float64[np.ndarray, "rows columns"], window: int) 
     return values[window // 2 :][: len(level)] - level
 
 
-def seasonal_strength(values: Float64[np.ndarray, "rows columns"], period: int) -> Float64[np.ndarray, " columns"]:
+def seasonal_strength(values: Values, period: int) -> Float64[np.ndarray, " columns"]:
     """Return the fraction of each column's variance about its moving mean that the average cycle explains.
 
     It is the adjusted R² of the phase means, max(0, 1 − (1 − R²)·m/(m − 1)) for m cycles; NaN for a constant column.
@@ -153,7 +151,7 @@ def seasonal_strength(values: Float64[np.ndarray, "rows columns"], period: int) 
     return np.where(still, np.nan, np.maximum(0, 1 - (1 - explained) * cycles / (cycles - 1)))
 
 
-def autocorrelation(values: Float64[np.ndarray, "rows columns"], lags: int) -> Float64[np.ndarray, "lags1 columns"]:
+def autocorrelation(values: Values, lags: int) -> Float64[np.ndarray, "lags1 columns"]:
     """Autocorrelation of each column without its linear trend, at lags 0 … `lags`; zeros for a constant column."""
     size = 1 << (len(values) + lags - 1).bit_length()  # padded, so that no lag wraps around
     result = np.zeros((lags + 1, values.shape[1]))
@@ -166,7 +164,7 @@ def autocorrelation(values: Float64[np.ndarray, "rows columns"], lags: int) -> F
     return result
 
 
-def autocorrelation_peaks(values: Float64[np.ndarray, "rows columns"]) -> list[int]:
+def autocorrelation_peaks(values: Values) -> list[int]:
     """Lags of the most prominent positive peaks of the mean autocorrelation that have enough cycles."""
     longest = len(values) // NAMELESS_CYCLES
     if longest < 2:

@@ -12,8 +12,8 @@ Permuted inputs may form windows that never occur, and inputs that carry the sam
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -47,8 +47,7 @@ class InputKind(StrEnum):
 PAST = (InputKind.HISTORY, InputKind.LEVEL, InputKind.LAGS)
 
 
-@dataclass(frozen=True)
-class InputGroup:
+class InputGroup(NamedTuple):
     """Inputs that are replaced together.
 
     They are the values around the mean of the past (history, or lags for a block of steps), the mean (level), or time
@@ -144,8 +143,7 @@ def list_known_inputs(data: DataModule) -> list[InputGroup]:
     return groups
 
 
-@dataclass(frozen=True)
-class Importance:
+class Importance(NamedTuple):
     """The increase of the MSE of scaled values when a group is permuted: mean and deviation over the repeats."""
 
     group: InputGroup

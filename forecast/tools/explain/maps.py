@@ -26,6 +26,7 @@ from forecast.attention import Attention, Curves
 from forecast.attention.base import Memory, Queries
 from forecast.models import ForecastModel
 from forecast.models.base import AttentionLayer, Positions
+from forecast.models.linear_model import FutureTime, Outputs, Past, PastTime
 from forecast.system.errors import ConfigError
 
 MAX_WEIGHTS = 2**27  # of all heads of a map, which then take 512 MiB; a few such tensors exist at a time
@@ -55,11 +56,8 @@ class Call:
 
 @torch.no_grad()
 def record_calls(
-    network: nn.Module,
-    past: Float[Tensor, "batch seq_len n_features"],
-    past_time: Float[Tensor, "batch seq_len n_time_features"],
-    future_time: Float[Tensor, "batch pred_len n_time_features"],
-) -> tuple[Float[Tensor, "batch pred_len outputs"], list[Call]]:
+    network: nn.Module, past: Past, past_time: PastTime, future_time: FutureTime
+) -> tuple[Outputs, list[Call]]:
     """The output of the network, and the attention calls in the order in which they happened."""
     calls: list[Call] = []
     # a layer that is used at several places is called at them in turn

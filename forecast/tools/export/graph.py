@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
@@ -83,7 +83,9 @@ class ForecastGraph(nn.Module):
             shifted = future_covariates - center[:, None, n_features:]
             future_covariates = shifted / scale[:, None, n_features:]
         calendar = torch.cat([past_time, future_time], dim=1)
-        time = join_time_features(calendar, future_covariates, known, static)
+        fixed = None if static is None else static[:, None].expand(-1, calendar.shape[1], -1)
+        parts = [part for part in (calendar, future_covariates, known, fixed) if part is not None]
+        time = torch.cat(parts, dim=2).float()  # in the order of `forecast.data.step_features.StepFeatures`
         output = self.network(scaled, time[:, :seq_len], time[:, seq_len:])
         targets = scaler.select_columns(self.target_index)
         unscale = partial(targets.inverse, series=None)
@@ -95,19 +97,6 @@ class ForecastGraph(nn.Module):
         if self.calibration is not None:
             outputs["quantiles"] = map_quantiles(unscale, self.calibration.around(point))
         return outputs
-
-
-def join_time_features(
-    calendar: Float64[Tensor, "batch steps n_calendar"],
-    future_covariates: Float64[Tensor, "batch steps n_future"] | None,
-    known: Float64[Tensor, "batch steps n_known"] | None,
-    static: Float64[Tensor, "batch n_static"] | None,
-) -> Float32[Tensor, "batch steps n_time_features"]:
-    """Join the scaled features of each step in the order of `forecast.data.step_features.StepFeatures`."""
-    parts = [part for part in (calendar, future_covariates, known) if part is not None]
-    if static is not None:
-        parts.append(static[:, None].expand(-1, calendar.shape[1], -1))
-    return torch.cat(parts, dim=2).float()
 
 
 def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str]]) -> ExportedProgram:
@@ -161,9 +150,8 @@ def compare_with_pytorch(
 
     `tolerance`: largest accepted difference, in scaled units.
 
-    Raises:
-        ConfigError: more windows than `count_allowed_exceptions` differ by more than the tolerance, or a forecast is
-            not a number.
+    Raises ConfigError: more windows than `count_allowed_exceptions` differ by more than the tolerance, or a forecast is
+    not a number.
     """
     windows, scaler = data.windows["test"], data.target_scaler
     calendar = calendar_features(about, data.scaled.panel.grid)
@@ -203,7 +191,7 @@ def raw_inputs(
     scaled, scales, series = data.scaled, data.scaled.scales, batch.series
     origins = data.windows["test"].origins(batch.index)
     inputs = read_inputs(about, scaled.panel, calendar, series.numpy(), origins.numpy())
-    replace_missing(inputs["past"], scales.scaler.inverse(batch.past, series))
+    completed = {"past": scales.scaler.inverse(batch.past, series)}
     scalers = scales.scaler, scales.future_scaler
     parts = ("center", "scale")
     tensors = {part: torch.cat([getattr(one, part)[series] for one in scalers], dim=1) for part in parts}
@@ -215,16 +203,14 @@ def raw_inputs(
         read = torch.cat([batch.past_time, batch.future_time], dim=1)[..., n_calendar:]
         for column, steps in enumerate(scales.known_steps):
             covariates[:, data.seq_len + (steps or data.pred_len) :, column] = np.nan
-        replace_missing(covariates, scales.future_scaler.inverse(read[..., :n], series))
+        completed["future_covariates"] = scales.future_scaler.inverse(read[..., :n], series)
         if n_known := sum(steps is not None for steps in scales.known_steps):
             tensors["known"] = read[..., n : n + n_known].double()
     if scaled.time.static.shape[1]:
         tensors["static"] = scaled.time.static[series].double()
+    for name, values in completed.items():
+        np.copyto(inputs[name], values.numpy(), where=np.isnan(inputs[name]))
     return inputs | {name: tensor.numpy() for name, tensor in tensors.items()}
-
-
-def replace_missing(values: np.ndarray, completed: Tensor) -> None:
-    np.copyto(values, completed.numpy(), where=np.isnan(values))
 
 
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:

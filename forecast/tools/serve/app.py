@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 from html import escape
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
@@ -17,15 +16,13 @@ from forecast import __version__
 from forecast.tools.serve.processes import Overloaded, WorkerPool, WorkersLost
 from forecast.tools.serve.request import ForecastRequest
 
-SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
-"""Upper bounds of the histogram of latencies."""
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # upper bounds of the histogram of latencies
 
 CLIENT_CLOSED = 499
 """Status, as in nginx, under which a request is counted whose client closed the connection before its body arrived."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits of a request: bytes of its body, its rows, and seconds until the server gives up."""
 
     max_body: int
@@ -33,30 +30,13 @@ class Limits:
     timeout: int
 
 
-class Metrics:
-    """The metrics of the server, for Prometheus."""
-
-    def __init__(self, pool: WorkerPool) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "forecast_requests", "Requests for forecasts", ["model", "status"], registry=self.registry
-        )
-        self.seconds = Histogram(
-            "forecast_request_seconds", "Time to an answer", ["model"], buckets=SECONDS, registry=self.registry
-        )
-        unanswered = Gauge("forecast_unanswered_requests", "Pending requests", registry=self.registry)
-        unanswered.set_function(lambda: pool.unanswered)
-
-    def count(self, model: str, status: int, seconds: float) -> None:
-        """Count an answer to a request for a forecast."""
-        self.requests.labels(model, status).inc()
-        self.seconds.labels(model).observe(seconds)
-
-
 def create_app(pool: WorkerPool, limits: Limits) -> FastAPI:
     """Create the application of a pool of workers."""
     app = FastAPI(title="Forecast", version=__version__, docs_url=None, redoc_url=None)
-    metrics = Metrics(pool)
+    metrics = CollectorRegistry()  # of Prometheus
+    answers = Counter("forecast_requests", "Requests for forecasts", ["model", "status"], registry=metrics)
+    times = Histogram("forecast_request_seconds", "Time to an answer", ["model"], buckets=SECONDS, registry=metrics)
+    Gauge("forecast_unanswered_requests", "Pending requests", registry=metrics).set_function(lambda: pool.unanswered)
     add_information_routes(app, pool, metrics, limits)
 
     @app.post(
@@ -80,7 +60,8 @@ def create_app(pool: WorkerPool, limits: Limits) -> FastAPI:
             status = error.status_code
             raise
         finally:
-            metrics.count(label, status, time.perf_counter() - began)
+            answers.labels(label, status).inc()
+            times.labels(label).observe(time.perf_counter() - began)
 
     @app.exception_handler(HTTPException)
     async def show_error(request: Request, error: HTTPException) -> Response:
@@ -89,7 +70,7 @@ def create_app(pool: WorkerPool, limits: Limits) -> FastAPI:
     return app
 
 
-def add_information_routes(app: FastAPI, pool: WorkerPool, metrics: Metrics, limits: Limits) -> None:
+def add_information_routes(app: FastAPI, pool: WorkerPool, metrics: CollectorRegistry, limits: Limits) -> None:
     """Add the routes that describe the server and its models."""
     page = resources.files("forecast.tools.serve").joinpath("page.html").read_text("utf-8")
 
@@ -103,7 +84,7 @@ def add_information_routes(app: FastAPI, pool: WorkerPool, metrics: Metrics, lim
 
     @app.get("/metrics", summary="Metrics for Prometheus")
     async def show_metrics() -> Response:
-        return Response(generate_latest(metrics.registry), media_type="text/plain; version=0.0.4")
+        return Response(generate_latest(metrics), media_type="text/plain; version=0.0.4")
 
     @app.get("/v1/models", summary="The names of the models, and why the others are unavailable")
     async def list_models() -> dict[str, Any]:

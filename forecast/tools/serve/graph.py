@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
 from forecast import __version__
 from forecast.data.covariates import encode_static
@@ -26,8 +26,7 @@ from forecast.inference.forecast import (
 from forecast.tools.export.metadata import CalendarFeatures, calendar_features, load_onnx, read_inputs
 from forecast.tools.serve.request import ForecastRequest, RequestReader
 
-FORMAT = 3
-"""Version of the content of the files."""
+FORMAT = 3  # version of the content of the files
 
 
 def graph_file(checkpoint: Path) -> Path:
@@ -65,7 +64,6 @@ class GraphEngine:
     """Forecasts by the graph beside a checkpoint, `forecast.tools.export.graph.ForecastGraph`.
 
     Args:
-        checkpoint: the checkpoint file.
         facts: see `forecast.tools.serve.trained.collect_facts`.
 
     Attributes:
@@ -73,7 +71,6 @@ class GraphEngine:
         run: runs the graph on inputs by name.
         about: the metadata of the graph, see `forecast.tools.export.metadata.describe_export`.
         unread: columns and future covariates that the model does not read, and which may be missing.
-        reader: of the rows of requests.
         forecaster: facts on the model, for the notes of an answer.
         places: of each series that has a scale, its row in `scales` and `limits`.
         scales: parameters of the scale by name.
@@ -132,8 +129,6 @@ class GraphEngine:
             high=high,
             truth=np.full(values["forecast"].shape, np.nan),
             method=self._facts["method"],
-            new=0,
-            known=[],
         )
 
     def _with_horizon(self, panel: Panel) -> tuple[Panel, CalendarFeatures]:
@@ -172,11 +167,14 @@ class GraphEngine:
             check_values("the data", panel.take_rows(every, first, panel.ends, panel.ends), self.domain)
         inputs = read_inputs(about, panel, calendar, every, panel.ends)
         past = self._complete(inputs["past"], columns)
-        self._warn_of_unusual(columns, past, series, slice(len(columns)), panel)
-        warn_of_constant_values(columns, about["target_columns"], (past.min(1), past.max(1)), seq_len, panel)
+        extremes, (low, high) = (past.min(1), past.max(1)), self.limits[:, series]
+        limits = low[:, : len(columns)], high[:, : len(columns)]
+        warn_of_far_values(columns, set(columns) - self.unread, extremes, limits, panel)
+        warn_of_constant_values(columns, about["target_columns"], extremes, seq_len, panel)
         if future:
             known = self._complete(inputs["future_covariates"], future)
-            self._warn_of_unusual(future, known, series, slice(len(columns), None), panel)
+            limits = low[:, len(columns) :], high[:, len(columns) :]
+            warn_of_far_values(future, set(future) - self.unread, (known.min(1), known.max(1)), limits, panel)
         if static := self._facts["static"]:
             inputs["static"] = encode_static("the data", panel.static, static).astype(np.float64)
         return inputs | {name: values[series] for name, values in self.scales.items()}
@@ -189,14 +187,3 @@ class GraphEngine:
         if (missing := np.isnan(values).any((0, 1))).any():
             raise NeedsTorch(f"a value of {names[int(missing.argmax())]} is missing, which the model reads")
         return values
-
-    def _warn_of_unusual(
-        self,
-        names: Sequence[str],
-        windows: Float64[np.ndarray, "series steps columns"],
-        series: Int64[np.ndarray, " series"],
-        columns: slice,
-        panel: Panel,
-    ) -> None:
-        low, high = self.limits[:, series, columns]
-        warn_of_far_values(names, set(names) - self.unread, (windows.min(1), windows.max(1)), (low, high), panel)

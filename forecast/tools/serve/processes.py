@@ -22,8 +22,7 @@ from forecast.tools.serve.worker import run as run_worker
 
 log = logging.getLogger(__name__)
 
-GRACE = 5
-"""Seconds for which `close` waits for the processes."""
+GRACE = 5  # seconds for which `close` waits for the processes
 
 SPAWN = multiprocessing.get_context("spawn")
 

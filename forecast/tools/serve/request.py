@@ -25,8 +25,7 @@ from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
 
-MAX_HORIZON = 10_000
-"""Largest number of steps in a request, which bounds the time and the memory of its answer."""
+MAX_HORIZON = 10_000  # largest number of steps in a request, which bounds the time and the memory of its answer
 
 PlainDates = Shaped[np.ndarray, " rows"]  # datetime64[s]
 PLAIN_DATE = re.compile(r"(1[7-9]|2[01])\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")  # of a year that each reading takes
@@ -96,8 +95,7 @@ def to_columns(field: str, given: Any, read: Container[str], max_rows: int) -> d
         read: names of the columns that are read; the others have no cells.
         max_rows: largest number of rows.
 
-    Raises:
-        DataError: the rows are laid out otherwise, or are too many.
+    Raises DataError: the rows are laid out otherwise, or are too many.
     """
     if isinstance(given, list) and given and all(isinstance(row, dict) for row in given):
         names = dict.fromkeys(name for row in given for name in row)
@@ -153,8 +151,7 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
         roles: the columns to read.
         options: of the training data, such as whether dates are the ends of their steps.
 
-    Raises:
-        DataError: a column is missing, or a cell is not what its role needs.
+    Raises DataError: a column is missing, or a cell is not what its role needs.
     """
     if len(roles.id_columns) > 1 and roles.id in given:
         roles = replace(roles, id_columns=(str(roles.id),))  # joined already

@@ -32,19 +32,13 @@ from forecast.tools.serve.request import ForecastRequest, RequestReader, read_re
 DATA_STATE = ("utc_offset", "timezone", "day_first", "stamp", "categories")
 """Entries of the state of the data module that reading needs."""
 
-TOLERANCE = 1e-3
-"""Largest accepted difference from PyTorch on the example, in scaled units."""
+TOLERANCE = 1e-3  # largest accepted difference from PyTorch on the example, in scaled units
 
 
 class TorchEngine:
     """Forecasts by PyTorch, for every request.
 
-    Args:
-        name: of the model.
-        model: the trained model.
-
-    Attributes:
-        description, example: JSON of the answers to other requests.
+    `description`, `example`: JSON of the answers to other requests.
     """
 
     def __init__(self, name: str, model: TrainedModel) -> None:
@@ -233,8 +227,7 @@ def list_quantiles(model: TrainedModel) -> list[float | None]:
 def write_graph(engine: TorchEngine, checkpoint: Path, facts: dict[str, Any]) -> str:
     """Write the graph, and compare its forecast of the example with that of PyTorch.
 
-    Returns:
-        Why the graph cannot be used; empty if it can.
+    Returns why the graph cannot be used; empty if it can.
     """
     try:
         program = trace_forecast(ForecastGraph(engine.model), facts["about"]["inputs"])

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Answer = tuple[int, bytes, str]
-"""Status of HTTP, JSON, and why the model is unavailable; empty if it is not."""
+Answer = tuple[int, bytes, str]  # status of HTTP, JSON, and why the model is unavailable; empty if it is not
 
 
 def run(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None:
@@ -74,12 +73,10 @@ class ServedModel:
     """A model that is loaded anew when its checkpoint changes, or when a refitted one appears beside it.
 
     Args:
-        name: of the model.
-        path: its run folder or checkpoint file.
+        path: the run folder or checkpoint file.
         use_graph: whether ONNX Runtime answers the requests that it can answer.
 
-    Attributes:
-        unavailable: why the model cannot be used; empty if it can.
+    `unavailable`: why the model cannot be used; empty if it can.
     """
 
     def __init__(self, name: str, path: Path, *, use_graph: bool) -> None:

@@ -22,7 +22,7 @@ from forecast.attention import (
 )
 from forecast.attention.nystrom import depthwise_convolution
 from forecast.models.base import AttentionLayer, Positions
-from forecast.tools.explain.figures import draw_layer
+from forecast.tools.explain.explanation import draw_layer
 from forecast.tools.explain.maps import Call, Layer, Timeline, measure_influence, measure_layer, measure_weights
 from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads
 
