@@ -123,13 +123,13 @@ def fit_level_factors(
     squares = (errors[drawn] / scale).square().numpy()
     found = np.zeros((2, N_LEVELS, errors.shape[2]), np.float32)
     for target, forecast in enumerate(forecasts[drawn].numpy().transpose(2, 0, 1)):
-        level = pd.qcut(forecast.ravel(), N_LEVELS, labels=False, duplicates="drop")
+        level = np.array(pd.qcut(forecast.ravel(), N_LEVELS, labels=False, duplicates="drop"), np.float64)
         level = np.nan_to_num(level).reshape(forecast.shape)  # NaN: all forecasts are equal
         entered = np.diff(level, axis=1, prepend=-1) != 0
         _, place, counts = np.unique(level, return_inverse=True, return_counts=True)
         columns = {"forecast": forecast, "square": squares[..., target], "entered": entered}
         table = pd.DataFrame({name: column.ravel() for name, column in columns.items()})
-        mean, square, visits = np.asarray(table.groupby(place.ravel()).mean()).T
+        mean, square, visits = pd.DataFrame(table.groupby(place.ravel()).mean()).to_numpy().T
         visits = visits * counts * horizons / len(drawn)
         logs = visits / (visits + POOLING) * np.log(np.maximum(square, LEAST_FACTOR**2)) / 2
         of_levels = np.stack([mean, np.nan_to_num(logs)])  # NaN: no true values
