@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from forecast.data.time_features import find_holidays
 from forecast.system.errors import ConfigError, DataError, check_choice, check_count
 from forecast.system.formatting import read_mapping
 from forecast.system.location import Location
+
+AnySource = TypeVar("AnySource", bound="Source")
 
 
 class Source:
@@ -37,7 +39,7 @@ class Source:
         """The panel, in original units."""
         raise NotImplementedError
 
-    def with_optional(self, columns: Set[str]) -> Self:
+    def with_optional(self: AnySource, columns: Set[str]) -> AnySource:
         """The same source, in which these columns may be absent; by default no column may."""
         return self
 
@@ -46,7 +48,8 @@ FEATURES = ("M", "S", "MS")
 SCALERS = ("standard", "minmax", "robust", "none")
 SCALE_BY = ("series", "all")
 NONE, LOG1P, ASINH = TRANSFORMS = ("none", "log1p", "asinh")
-AUTO = "auto"  # of `data.transform`: training chooses (`forecast.training.build`); until then there is no transform
+AUTO = "auto"
+"""Of `data.transform`: training chooses (`forecast.training.build`); until then there is no transform."""
 
 FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
 

@@ -16,7 +16,7 @@ Values closer to zero than float32 can resolve after scaling (`ZERO`) count as z
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ ZERO = 1e-4, 1e-6  # lost by scaling in float32 and back, relative to the scale 
 ROWS_AT_ONCE = 1 << 15
 
 Points = Float[Tensor, "batch pred_len n_targets"]
+Sums = TypeVar("Sums", bound="RunningSums")
 
 
 class RunningSums:
@@ -45,7 +46,7 @@ class RunningSums:
     def device(self) -> torch.device:
         return next(iter(self.sums.values())).device
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self: Sums, device: torch.device | str) -> Sums:
         self.sums = {name: sums.to(device) for name, sums in self.sums.items()}
         return self
 
