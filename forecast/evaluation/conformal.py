@@ -22,10 +22,14 @@ p is the p-value of the hypothesis that errors are as often positive as negative
 mean sign of each window. It is at least 2¹⁻ⁿ, the p-value of n equal signs. A bias or a skew that a few windows do
 not prove is thus only a part of the interval.
 
-Errors vary with the level of the forecast: those of a solar plant are zero at night. So offsets are of relative errors,
-those divided by the factor of the forecast, with which the interval is multiplied again. The forecasts of a variable
-are divided into ten levels of equally many; the factor of a level is f^(v / (v + 30)), where f is the root mean square
-of its errors / s, and v the number of times that forecasts enter the level. The factor of a forecast is interpolated.
+Errors vary with the level of the forecast: those of a solar plant are zero at night. So all these errors are divided
+by the factor of their forecast, and offsets are multiplied by it again. The forecasts of a variable are divided into
+ten levels, of equal numbers where no two are equal:
+
+    factor of a level = f^(v / (v + 30))
+
+f is the root mean square of the errors of the level, each relative to s of its step, and v the number of times that
+forecasts enter the level. The factor of a forecast is interpolated between the mean forecasts of the levels.
 
 Adaptive offsets begin at those of the calibration. With each error e = truth − forecast that becomes known, the
 offset q of probability τ moves by η · (τ − 1[e ≤ q]): online gradient descent on the pinball loss (Angelopoulos,
@@ -38,10 +42,10 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -53,13 +57,13 @@ from forecast.evaluation.scores import DECILES, Level, bounds, probabilities, wi
 from forecast.evaluation.significance import diebold_mariano
 
 MAX_POOLED = 1 << 20  # errors that are pooled; if there are more, windows are drawn
-N_LEVELS, LEAST_FACTOR = 10, 0.02
+N_LEVELS, LEAST_FACTOR = 10, 0.02  # levels of the forecasts of a variable; smallest f of a level
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
 """Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""
 
 MAX_ERRORS = 1 << 26
-"""Largest number of forecasts to calibrate on (256 MiB of float32). If there are more, use every n-th
+"""Largest number of errors of a forecaster to calibrate on (256 MiB of float32). If there are more, use every n-th
 window. A test calibrates the model and each baseline."""
 
 POOLING = 30  # horizons of validation at which the offsets of a step and the pooled ones weigh the same
@@ -106,6 +110,7 @@ def pooled_offsets(
 
 
 def draw_windows(errors: Float[Tensor, "windows steps n_targets"]) -> Int64[Tensor, " drawn"]:
+    """Draw the numbers of windows that have at most `MAX_POOLED` errors together, or of one window."""
     drawn = torch.randperm(len(errors), generator=torch.Generator().manual_seed(0))
     return drawn[: max(1, MAX_POOLED // errors[0].numel())]
 
@@ -117,25 +122,26 @@ def fit_level_factors(
 ) -> tuple[Float[Tensor, "levels n_targets"], Float[Tensor, "levels n_targets"]]:
     """Return the mean forecast of each level of each variable, in ascending order, and the logarithm of its factor.
 
-    A variable with few different forecasts has fewer levels, of which the last one is repeated.
+    Equal forecasts are in one level. A variable with few different forecasts has fewer levels, of which the last one is
+    repeated.
     """
     scale, drawn = errors.square().nanmean(0).sqrt(), draw_windows(errors)
-    squares = (errors[drawn] / scale).square().numpy()
+    squares, forecasts = (errors[drawn] / scale).square().numpy(), forecasts[drawn]
+    visits_per_window = min(horizons / len(drawn), 1)  # windows that overlap visit a level together
     found = np.zeros((2, N_LEVELS, errors.shape[2]), np.float32)
-    for target, forecast in enumerate(forecasts[drawn].numpy().transpose(2, 0, 1)):
-        level = np.array(pd.qcut(forecast.ravel(), N_LEVELS, labels=False, duplicates="drop"), np.float64)
-        level = np.nan_to_num(level).reshape(forecast.shape)  # NaN: all forecasts are equal
-        entered = np.diff(level, axis=1, prepend=-1) != 0
-        _, place, counts = np.unique(level, return_inverse=True, return_counts=True)
-        columns = {"forecast": forecast, "square": squares[..., target], "entered": entered}
-        table = pd.DataFrame({name: column.ravel() for name, column in columns.items()})
-        mean, square, visits = pd.DataFrame(table.groupby(place.ravel()).mean()).to_numpy().T
-        visits = visits * counts * horizons / len(drawn)
-        logs = visits / (visits + POOLING) * np.log(np.maximum(square, LEAST_FACTOR**2)) / 2
-        of_levels = np.stack([mean, np.nan_to_num(logs)])  # NaN: no true values
-        found[..., target] = np.pad(of_levels, [(0, 0), (0, N_LEVELS - len(counts))], mode="edge")
-    knots, log_factors = torch.from_numpy(found)
-    return knots, log_factors
+    for target, forecast in enumerate(forecasts.numpy().transpose(2, 0, 1)):
+        limits = np.quantile(forecast, np.arange(1, N_LEVELS) / N_LEVELS)
+        _, level = np.unique(np.searchsorted(limits, forecast), return_inverse=True)
+        level = level.reshape(forecast.shape)
+        entered, square = np.diff(level, axis=1, prepend=-1) != 0, squares[..., target]
+        add = partial(np.bincount, level.ravel())
+        visits = visits_per_window * add(entered.ravel())
+        n_known, total = add(np.isfinite(square).ravel()), add(np.nan_to_num(square).ravel())
+        mean_square = np.divide(total, n_known, out=np.ones_like(total), where=n_known > 0)
+        log_factors = visits / (visits + POOLING) * np.log(np.maximum(mean_square, LEAST_FACTOR**2)) / 2
+        of_levels = np.stack([add(forecast.ravel()) / add(), log_factors])
+        found[..., target] = np.pad(of_levels, [(0, 0), (0, N_LEVELS - len(visits))], mode="edge")
+    return torch.from_numpy(found[0]), torch.from_numpy(found[1])
 
 
 def p_of_equal_signs(errors: Float[Tensor, "windows steps"], horizons: int | float) -> float:
@@ -202,8 +208,8 @@ class Calibration:
         least = int(count[count > 0].amin()) if count.any() else 0
         deviation = float(((errors - offsets[at.index(0.5)]).abs() * factors).nanmean())
         ranks = rank_trajectories(errors, horizons, None if joint is None else joint.cpu())
-        rest = errors.shape[1], float(horizons), deviation, ranks, knots, log_factors
-        return cls(at, offsets.contiguous(), least, *rest)
+        of_levels = {"knots": knots, "log_factors": log_factors}
+        return cls(at, offsets.contiguous(), least, errors.shape[1], float(horizons), deviation, ranks, **of_levels)
 
     def supports(self, level: Level) -> bool:
         """Whether there are enough windows for the bounds of an interval of this level, in percent."""

@@ -96,7 +96,8 @@ def find_sums(panel: Panel, hierarchy: Sequence[str]) -> tuple[Members, str]:
     given = f"hierarchy=[{','.join(hierarchy)}]"
     sizes = {name: len({*column}) for name, column in zip(hierarchy, texts, strict=True)}
     for (below, part), (above, whole) in pairwise(zip(hierarchy, texts, strict=True)):
-        if sizes[above] < sizes[below] == len({*zip(part, whole, strict=True)}):
+        is_nested = sizes[below] == len({*zip(part, whole, strict=True)})  # each group below is in one above
+        if 1 < sizes[above] < sizes[below] and is_nested:
             order = ",".join(sorted((name for name in sizes if sizes[name] < len(panel)), key=sizes.__getitem__))
             raise ConfigError(f"{given}: each {below} has one {above}, which is above it: write hierarchy=[{order}]")
     for depth in range(len(hierarchy) + 1):

@@ -163,11 +163,13 @@ def _open_folder(path: Location) -> ds.Dataset:
         found = read(partitioning=names)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         names, found = None, read()
-    with suppress(pa.ArrowTypeError):  # of texts and numbers, the reader says what is wrong
-        of_files = (part.physical_schema for part in found.get_fragments())
-        wide = pa.unify_schemas([found.schema, *of_files], promote_options="permissive")
-        found = read(partitioning=names, schema=pa.schema([wide.field(name) for name in found.schema.names]))
-    return found
+    schema, of_files = found.schema, [part.physical_schema for part in found.get_fragments()]
+    for place, name in enumerate(schema.names):
+        columns = [pa.schema([each.field(name)]) for each in of_files if name in each.names]
+        with suppress(pa.ArrowTypeError):  # of texts and numbers, the reader says what is wrong
+            wide = pa.unify_schemas([pa.schema([schema.field(place)]), *columns], promote_options="permissive")
+            schema = schema.set(place, wide.field(0))
+    return read(partitioning=names, schema=schema)
 
 
 def list_columns(dataset: ds.Dataset, roles: ColumnRoles) -> list[str]:

@@ -320,7 +320,7 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
         separator=SEPARATOR,
         date=date_name(dates),
         dates=dates,
-        has_hours=not data.get("date_format"),
+        has_hours=not data.get("date_format") and numbers[-2:] in ("", "%H"),  # the last text of a date may be an hour
         how=how,
         is_zoned=None not in (about["timezone"], about["utc_offset"]),  # instants, no local times or days
         offset=OFFSET,

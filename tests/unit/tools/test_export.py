@@ -74,6 +74,11 @@ def write_file(path: Path, columns: dict[str, Any], **options: Any) -> None:
             {},
             {"date_column": ["year", "month", "day", "hour"], "stamp": "end"},
         ),
+        (
+            {part: getattr(DATES, part) for part in ("year", "month", "day", "hour", "minute")},
+            {},
+            {"date_column": ["year", "month", "day", "hour", "minute"]},
+        ),
         ({"day": DATES.date, "hour": DATES.hour + 1}, {}, {"date_column": ["day", "hour"]}),
         ({"date": [f"{one:%Y-%m-%d} {one.hour + 1:02}:00" for one in DATES]}, {}, {}),
     ],
