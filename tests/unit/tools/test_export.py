@@ -16,6 +16,7 @@ from forecast.tools.export.metadata import calendar_expression, write_example
 DATES = pd.date_range("2024-03-30 00:00", periods=60, freq="h")
 LOCAL = pd.date_range("2024-10-26 00:00", periods=60, freq="h", tz="Europe/Berlin")
 SEQ_LEN, PRED_LEN = 24, 6
+PARTS = ["year", "month", "day", "hour", "minute"]
 
 
 def describe(panel: Panel, *, freq: str | None = None) -> dict[str, Any]:
@@ -52,11 +53,8 @@ def write_file(path: Path, columns: dict[str, Any], **options: Any) -> None:
     ("dates", "written", "options"),
     [
         ({"date": DATES}, {}, {}),
-        (
-            {"tag": DATES.strftime("%d.%m.%Y %H:%M")},
-            {"sep": ";", "decimal": ","},
-            {"date_column": "tag", "date_format": "%d.%m.%Y %H:%M", "separator": ";", "decimal": ","},
-        ),
+        ({"tag": DATES.strftime("%d.%m.%Y %H:%M")}, {"sep": ";", "decimal": ","},
+         {"date_column": "tag", "date_format": "%d.%m.%Y %H:%M", "separator": ";", "decimal": ","}),
         ({"date": DATES + pd.Timedelta("1h")}, {}, {"stamp": "end"}),
         ({"date": DATES}, {}, {"na_values": [-9999.0]}),
         ({"date": [date.isoformat() for date in LOCAL]}, {}, {"timezone": "Europe/Berlin"}),
@@ -64,21 +62,10 @@ def write_file(path: Path, columns: dict[str, Any], **options: Any) -> None:
         ({"date": DATES.strftime("%d/%m/%Y %H:%M")}, {}, {"day_first": True}),
         ({"day": DATES.strftime("%d/%m/%Y"), "h": DATES.hour}, {}, {"date_column": ["day", "h"], "day_first": True}),
         ({"d": DATES.date, "time": DATES.strftime("%H:%M")}, {}, {"date_column": ["d", "time"]}),
-        (
-            {"year": DATES.year, "month": DATES.month, "day": DATES.day, "hour": DATES.hour},
-            {},
-            {"date_column": ["year", "month", "day", "hour"]},
-        ),
-        (
-            {"year": DATES.year, "month": DATES.month, "day": DATES.day, "hour": DATES.hour + 1},
-            {},
-            {"date_column": ["year", "month", "day", "hour"], "stamp": "end"},
-        ),
-        (
-            {part: getattr(DATES, part) for part in ("year", "month", "day", "hour", "minute")},
-            {},
-            {"date_column": ["year", "month", "day", "hour", "minute"]},
-        ),
+        ({part: getattr(DATES, part) for part in PARTS[:4]}, {}, {"date_column": PARTS[:4]}),
+        ({part: getattr(DATES, part) for part in PARTS}, {}, {"date_column": PARTS}),
+        ({**{part: getattr(DATES, part) for part in PARTS[:3]}, "hour": DATES.hour + 1}, {},
+         {"date_column": PARTS[:4], "stamp": "end"}),
         ({"day": DATES.date, "hour": DATES.hour + 1}, {}, {"date_column": ["day", "hour"]}),
         ({"date": [f"{one:%Y-%m-%d} {one.hour + 1:02}:00" for one in DATES]}, {}, {}),
     ],
