@@ -86,17 +86,28 @@ def _product(g: Tensor, x: Tensor) -> Tensor:
 
 
 def nystrom_attention(
-    q: Queries, k: Memory, v: Memory, *, num_landmarks: int = 32, pinv_iterations: int = 6
+    q: Queries,
+    k: Memory,
+    v: Memory,
+    *,
+    num_landmarks: int = 32,
+    pinv_iterations: int = 6,
+    conv_weight: Float[Tensor, "heads 1 kernel 1"] | None = None,
 ) -> Queries:
-    """Compute Nyström attention, without the convolution of V."""
+    """Compute Nyström attention, plus the convolution of V where `conv_weight` is given.
+
+    `conv_weight` requires query and memory of equal length.
+    """
     if min(q.shape[2], k.shape[2]) <= num_landmarks:
-        return full_attention(q, k, v)
-    (q, q_landmarks), (k, k_landmarks) = (_WithMeans.apply(x, num_landmarks) for x in (q, k))
-    inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)
-    gathered = short_softmax_attention(q_landmarks, k, v)
-    with torch.autocast(q.device.type, enabled=False):
-        gathered = inverse @ gathered.to(inverse.dtype)
-    return short_softmax_attention(q, k_landmarks, gathered.to(v.dtype))
+        mixed = full_attention(q, k, v)
+    else:
+        (q, q_landmarks), (k, k_landmarks) = (_WithMeans.apply(x, num_landmarks) for x in (q, k))
+        inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)
+        gathered = short_softmax_attention(q_landmarks, k, v)
+        with torch.autocast(q.device.type, enabled=False):
+            gathered = inverse @ gathered.to(inverse.dtype)
+        mixed = short_softmax_attention(q, k_landmarks, gathered.to(v.dtype))
+    return mixed if conv_weight is None else mixed + depthwise_convolution(v, conv_weight)
 
 
 def segment_means(x: Tokens, segments: int) -> Float[Tensor, "batch heads segments head_dim"]:
@@ -163,7 +174,8 @@ class NystromAttention(Attention):
         conv_kernel: odd size of the convolution's kernel; None: no convolution; "auto": 33 in role self, none in role
             cross, where query and memory are different sequences.
 
-    Raises ValueError: see `Attention`; or an option is out of range.
+    Raises:
+        ValueError: see `Attention`; or an option is out of range.
     """
 
     roles = frozenset({"self", "cross"})
@@ -217,5 +229,11 @@ class NystromAttention(Attention):
         return nystrom_attention(q, k, v, num_landmarks=self.num_landmarks, pinv_iterations=self.pinv_iterations)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        mixed = self.mix_by_content(q, k, v)
-        return mixed if self.conv_weight is None else mixed + depthwise_convolution(v, self.conv_weight)
+        return nystrom_attention(
+            q,
+            k,
+            v,
+            num_landmarks=self.num_landmarks,
+            pinv_iterations=self.pinv_iterations,
+            conv_weight=self.conv_weight,
+        )

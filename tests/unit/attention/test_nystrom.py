@@ -2,10 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from forecast.attention import NystromAttention
 from forecast.attention.full import full_attention
 from forecast.attention.nystrom import depthwise_convolution, iterative_pinv, nystrom_attention, segment_means
-from tests.support.attention_types import D_MODEL, HEADS, MEMORY_LEN, QUERY_LEN, heads
+from tests.support.attention_types import HEADS, MEMORY_LEN, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 
 
@@ -15,9 +14,8 @@ def test_reference(name):
     out = nystrom_attention(
         data["q"], data["k"], data["v"], num_landmarks=data["num_landmarks"],
         pinv_iterations=data["pinv_iterations"],
+        conv_weight=data["conv_weight"] if name == "nystrom_conv" else None,
     )  # fmt: skip
-    if name == "nystrom_conv":
-        out = out + depthwise_convolution(data["v"], data["conv_weight"])
     torch.testing.assert_close(out, data["output"], rtol=0, atol=1e-10)
 
 
@@ -26,10 +24,9 @@ def test_as_many_landmarks_as_steps_is_full_attention(landmarks):
     q, k, v = heads(QUERY_LEN, MEMORY_LEN)
     torch.testing.assert_close(nystrom_attention(q, k, v, num_landmarks=landmarks), full_attention(q, k, v))
     q, k, v = heads()
-    layer = NystromAttention(D_MODEL, HEADS, role="self", num_landmarks=landmarks, conv_kernel=5).double()
-    assert layer.conv_weight is not None
-    expected = full_attention(q, k, v) + depthwise_convolution(v, layer.conv_weight)
-    torch.testing.assert_close(layer.mix(q, k, v), expected)
+    weight = torch.randn(HEADS, 1, 5, 1, dtype=torch.float64)
+    expected = full_attention(q, k, v) + depthwise_convolution(v, weight)
+    torch.testing.assert_close(nystrom_attention(q, k, v, num_landmarks=landmarks, conv_weight=weight), expected)
 
 
 @pytest.mark.parametrize(("length", "segments"), [(12, 4), (97, 9), (31, 30), (7, 7)])
